@@ -1,0 +1,3 @@
+module github.com/tidemark-go/tidemark
+
+go 1.25.0
