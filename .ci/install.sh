@@ -1,0 +1,141 @@
+# shellcheck shell=bash
+# What .ci/services installs, into CACHE, from the package registries: apt, Maven Central, Go modules. Sourced; everything here
+# is safe to call again, and an interrupted download or build leaves nothing that looks finished.
+
+POSTGRES_VERSION=15
+PULSAR_VERSION=4.0.8
+DEBEZIUM_VERSION=3.6.1.Final
+WEAVIATE_VERSION=1.39.0
+MAVEN_DEPENDENCY_PLUGIN=org.apache.maven.plugins:maven-dependency-plugin:3.8.1
+
+say() { echo "services: $*" >&2; }
+
+# apt_install installs distribution packages, as root or through sudo.
+apt_install() {
+	local sudo=
+	command -v apt-get >/dev/null || { say "need the packages $*, and know no package manager but apt" && return 1; }
+	if [ "$(id -u)" != 0 ]; then
+		sudo -n true 2>/dev/null || { say "need the packages $*; install them, or run this as root" && return 1; }
+		sudo=sudo
+	fi
+	say "installing $* with apt-get"
+	# RUNLEVEL=1 keeps the packages from starting servers of their own.
+	$sudo env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive sh -c \
+		'apt-get install -y -q --no-install-recommends "$@" || { apt-get update -q && apt-get install -y -q --no-install-recommends "$@"; }' \
+		sh "$@" >&2 </dev/null
+}
+
+# apt_has succeeds where the distribution offers the package.
+apt_has() {
+	command -v apt-cache >/dev/null || return 1
+	apt-cache policy "$1" 2>/dev/null | grep -q 'Candidate: [^(]'
+}
+
+# maven_unpack ARTIFACT FOLDER downloads an archive from Maven Central and puts the one folder in it at FOLDER.
+maven_unpack() {
+	local artifact=$1 folder=$2 tmp
+	command -v mvn >/dev/null || apt_install maven || return 1
+	tmp=$(mktemp -d "$CACHE/unpack.XXXXXX")
+	say "fetching $artifact from Maven Central"
+	if mvn -q -B "$MAVEN_DEPENDENCY_PLUGIN:unpack" -Dartifact="$artifact" -DoutputDirectory="$tmp/out" \
+		-DmarkersDirectory="$tmp/markers" -Dproject.basedir="$tmp" >&2 </dev/null && mv "$tmp"/out/* "$folder"; then
+		rm -rf "$tmp"
+	else
+		rm -rf "$tmp"
+		say "fetching $artifact failed"
+		return 1
+	fi
+}
+
+# --- PostgreSQL
+
+postgres_bin() {
+	local newest
+	if [ -n "${TIDEMARK_POSTGRES_BIN:-}" ]; then
+		echo "$TIDEMARK_POSTGRES_BIN"
+	elif [ -x "/usr/lib/postgresql/$POSTGRES_VERSION/bin/postgres" ]; then
+		echo "/usr/lib/postgresql/$POSTGRES_VERSION/bin"
+	else
+		newest=$(find /usr/lib/postgresql -path '*/bin/postgres' 2>/dev/null | sort -V | tail -n 1)
+		[ -n "$newest" ] && dirname "$newest"
+	fi
+}
+
+postgres_install() {
+	postgres_bin >/dev/null && return 0
+	apt_has "postgresql-$POSTGRES_VERSION" || apt-get update -q >&2 2>/dev/null || true
+	if apt_has "postgresql-$POSTGRES_VERSION"; then
+		apt_install "postgresql-$POSTGRES_VERSION"
+	else
+		apt_install postgresql
+	fi
+}
+
+# --- Java
+
+# java_homes prints "MAJOR HOME" for every Java found on this machine, the newest first.
+java_homes() {
+	local home version
+	for home in "${JAVA_HOME:-}" "$CACHE"/java/* /usr/lib/jvm/* /opt/java/* "$HOME"/.sdkman/candidates/java/* \
+		"$(dirname "$(dirname "$(readlink -f "$(command -v java || echo /)")")")"; do
+		[ -x "$home/bin/java" ] && [ -f "$home/release" ] || continue
+		version=$(sed -n 's/^JAVA_VERSION="\([0-9]*\).*/\1/p' "$home/release")
+		[ -n "$version" ] && echo "$version $home"
+	done | sort -rn -k1,1
+}
+
+# java_home MIN MAX prints the home of the newest Java between two major versions.
+java_home() {
+	java_homes | awk -v min="$1" -v max="$2" '$1 >= min && $1 <= max && !found { found = 1; sub(/^[0-9]+ /, ""); print } END { exit !found }'
+}
+
+# java_install MIN MAX makes sure that java_home MIN MAX answers.
+java_install() {
+	local version
+	java_home "$1" "$2" >/dev/null && return 0
+	for version in 25 21 17; do
+		[ "$version" -ge "$1" ] && [ "$version" -le "$2" ] && apt_has "openjdk-$version-jre-headless" || continue
+		apt_install "openjdk-$version-jre-headless" && return 0
+	done
+	say "need a Java of version $1 or newer, up to $2: this distribution has none; install one below /usr/lib/jvm, or set JAVA_HOME"
+	return 1
+}
+
+# --- Pulsar, which supports Java 17 and 21
+
+pulsar_home() { echo "$CACHE/pulsar-$PULSAR_VERSION"; }
+
+pulsar_java() { if [ -n "${TIDEMARK_PULSAR_JAVA:-}" ]; then echo "$TIDEMARK_PULSAR_JAVA"; else java_home 17 21; fi; }
+
+pulsar_install() {
+	pulsar_java >/dev/null || java_install 17 21 || return 1
+	[ -d "$(pulsar_home)" ] ||
+		maven_unpack "org.apache.pulsar:pulsar-server-distribution:$PULSAR_VERSION:tar.gz:bin" "$(pulsar_home)"
+}
+
+# --- Debezium Server, which needs Java 21
+
+debezium_home() { echo "$CACHE/debezium-server-$DEBEZIUM_VERSION"; }
+
+debezium_install() {
+	java_install 21 99 || return 1
+	[ -d "$(debezium_home)" ] ||
+		maven_unpack "io.debezium:debezium-server-dist:$DEBEZIUM_VERSION:tar.gz" "$(debezium_home)"
+}
+
+# --- Weaviate, built from its Go module
+
+weaviate_bin() { echo "$CACHE/weaviate-$WEAVIATE_VERSION/weaviate-server"; }
+
+weaviate_install() {
+	local tmp
+	[ -x "$(weaviate_bin)" ] && return 0
+	say "building Weaviate $WEAVIATE_VERSION, once; that takes some minutes"
+	tmp=$(mktemp -d "$CACHE/build.XXXXXX")
+	if (cd "$tmp" && GOFLAGS='' GOBIN=$tmp go install "github.com/weaviate/weaviate/cmd/weaviate-server@v$WEAVIATE_VERSION" >&2); then
+		mkdir -p "$(dirname "$(weaviate_bin)")" && mv "$tmp/weaviate-server" "$(weaviate_bin)" && rm -rf "$tmp"
+	else
+		rm -rf "$tmp"
+		return 1
+	fi
+}
