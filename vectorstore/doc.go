@@ -1,0 +1,2 @@
+// Package vectorstore keeps a vector store equal to a table: it turns change events into objects with vectors.
+package vectorstore

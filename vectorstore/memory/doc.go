@@ -1,0 +1,9 @@
+// Package memory has a [vectorstore.Store] in memory: exact search by cosine, for tests, examples, and collections that fit.
+//
+// A search compares the query with every vector of its name, so its result is exact and its time grows with the number of
+// objects. Nothing is written to disk. Deletions are remembered until the store is cleared.
+//
+//	store := memory.New()
+//	err := store.Apply(ctx, []vectorstore.Mutation{{Object: vectorstore.Object{Ref: ref, Vectors: vectors}}})
+//	matches, err := store.Search(ctx, vectorstore.Query{Vector: "text_vector", Near: v, Limit: 3})
+package memory

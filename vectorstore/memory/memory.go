@@ -1,0 +1,303 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/tidemark-go/tidemark/vectorstore"
+)
+
+// Store is a [vectorstore.Store] in memory. It is safe for concurrent use; an Apply is seen whole or not at all. Use [New].
+type Store struct {
+	mu      sync.RWMutex
+	objects map[vectorstore.Ref]*entry // entries are never changed once here, so that readers may keep them
+	dims    map[string]int             // by vector name, of the first vector stored since the last time that all was cleared
+	live    int                        // objects that are not Deleted
+}
+
+// entry is an object with what a search needs. Its maps and slices are the store's own.
+type entry struct {
+	vectorstore.Object
+	norms map[string]float64 // Euclidean length by vector name
+}
+
+var (
+	_ vectorstore.Store   = (*Store)(nil)
+	_ vectorstore.Clearer = (*Store)(nil)
+)
+
+// New returns an empty store.
+func New() *Store {
+	s := &Store{}
+	s.reset()
+	return s
+}
+
+func (s *Store) reset() {
+	s.objects, s.dims, s.live = map[vectorstore.Ref]*entry{}, map[string]int{}, 0
+}
+
+// Apply makes the mutations take effect in order. The items that it refuses, each with a permanent error, are those with an id
+// that is no UUID in lower case ([vectorstore.ErrID]), with a vector that is not finite, all zero, or not as long as the first one stored
+// under its name ([vectorstore.ErrVector]), and with a property that [vectorstore.Value] refuses ([vectorstore.ErrValue]).
+func (s *Store) Apply(ctx context.Context, m []vectorstore.Mutation) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	errs := make([]error, len(m))
+	entries := make([]*entry, len(m))
+	for i := range m {
+		entries[i], errs[i] = newEntry(&m[i])
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range m {
+		if errs[i] == nil {
+			errs[i] = s.apply(m[i].Action, entries[i])
+		}
+	}
+	return vectorstore.NewBatchError(errs)
+}
+
+// newEntry checks a mutation by itself and copies its object. Nil vectors, properties and empty inputs stay, for Merge.
+func newEntry(m *vectorstore.Mutation) (*entry, error) {
+	if err := m.Object.ID.Check(); err != nil {
+		return nil, err
+	}
+	o := vectorstore.Object{Ref: m.Object.Ref, Version: m.Object.Version}
+	switch m.Action {
+	case vectorstore.Upsert, vectorstore.Merge:
+	case vectorstore.Delete:
+		o.Deleted = true
+		return &entry{Object: o}, nil
+	default:
+		return nil, itemError(o.Ref, vectorstore.Permanent(fmt.Errorf("unknown action %v", m.Action)))
+	}
+	e := &entry{Object: o, norms: map[string]float64{}}
+	e.Properties = make(map[string]any, len(m.Object.Properties))
+	for name, v := range m.Object.Properties {
+		value, err := vectorstore.Value(v)
+		if err != nil {
+			return nil, itemError(o.Ref, fmt.Errorf("property %q: %w", name, err))
+		}
+		e.Properties[name] = value
+	}
+	e.Vectors = make(map[string][]float32, len(m.Object.Vectors))
+	for name, v := range m.Object.Vectors {
+		if e.Vectors[name] = slices.Clone(v); len(v) == 0 {
+			e.Vectors[name] = nil
+			continue
+		}
+		if err := vectorstore.CheckVector(v, 0); err != nil {
+			return nil, itemError(o.Ref, fmt.Errorf("vector %q: %w", name, err))
+		}
+		e.norms[name] = math.Sqrt(dot(v, v))
+	}
+	e.Inputs = maps.Clone(m.Object.Inputs)
+	return e, nil
+}
+
+func itemError(r vectorstore.Ref, err error) error {
+	return fmt.Errorf("memory: object %s: %w", r.ID, err)
+}
+
+// apply needs s.mu. It takes e over.
+func (s *Store) apply(a vectorstore.Action, e *entry) error {
+	for name, v := range e.Vectors {
+		if dims := s.dims[name]; len(v) > 0 && dims > 0 && len(v) != dims {
+			err := vectorstore.CheckVector(v, dims)
+			return itemError(e.Ref, fmt.Errorf("vector %q: %w", name, err))
+		}
+	}
+	old := s.objects[e.Ref]
+	if a == vectorstore.Merge && old != nil && !old.Deleted {
+		e.keep(old)
+	}
+	e.drop()
+	for name, v := range e.Vectors {
+		s.dims[name] = len(v)
+	}
+	if old == nil || old.Deleted {
+		s.live++
+	}
+	if e.Deleted {
+		s.live--
+	}
+	s.objects[e.Ref] = e
+	return nil
+}
+
+// keep takes from old what e lacks.
+func (e *entry) keep(old *entry) {
+	e.Properties = overlay(old.Properties, e.Properties)
+	e.Vectors = overlay(old.Vectors, e.Vectors)
+	e.Inputs = overlay(old.Inputs, e.Inputs)
+	e.norms = overlay(old.norms, e.norms)
+	e.Version = cmp.Or(e.Version, old.Version)
+}
+
+func overlay[V any](old, over map[string]V) map[string]V {
+	out := make(map[string]V, len(old)+len(over))
+	maps.Copy(out, old)
+	maps.Copy(out, over)
+	return out
+}
+
+// drop removes what was there only to clear.
+func (e *entry) drop() {
+	maps.DeleteFunc(e.Properties, func(_ string, v any) bool { return v == nil })
+	maps.DeleteFunc(e.Vectors, func(_ string, v []float32) bool { return v == nil })
+	maps.DeleteFunc(e.Inputs, func(_ string, v string) bool { return v == "" })
+	maps.DeleteFunc(e.norms, func(name string, _ float64) bool { return e.Vectors[name] == nil })
+}
+
+// Get returns copies of objects, aligned with r.
+func (s *Store) Get(ctx context.Context, r []vectorstore.Ref) ([]*vectorstore.Object, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	entries := make([]*entry, len(r))
+	s.mu.RLock()
+	for i, ref := range r {
+		entries[i] = s.objects[ref]
+	}
+	s.mu.RUnlock()
+	out := make([]*vectorstore.Object, len(r))
+	for i, e := range entries {
+		if e != nil {
+			out[i] = e.copy()
+		}
+	}
+	return out, nil
+}
+
+func (e *entry) copy() *vectorstore.Object {
+	o := e.Object
+	o.Inputs = maps.Clone(e.Inputs)
+	o.Properties = maps.Clone(e.Properties)
+	for name, v := range o.Properties {
+		o.Properties[name], _ = vectorstore.Value(v) // a deep copy of what Value made, which it accepts
+	}
+	o.Vectors = maps.Clone(e.Vectors)
+	for name, v := range o.Vectors {
+		o.Vectors[name] = slices.Clone(v)
+	}
+	return &o
+}
+
+// Search compares every vector of the name and tenant with Near. Equal distances come in the order of the ids.
+func (s *Store) Search(ctx context.Context, q vectorstore.Query) ([]vectorstore.Match, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if q.Limit < 0 {
+		return nil, errors.New("memory: search: negative limit")
+	}
+	found, err := s.nearest(q)
+	if err != nil {
+		return nil, fmt.Errorf("memory: search by vector %q: %w", q.Vector, err)
+	}
+	out := make([]vectorstore.Match, len(found))
+	for i, c := range found {
+		out[i] = vectorstore.Match{Object: *c.copy(), Distance: c.distance}
+	}
+	return out, nil
+}
+
+// candidate is an object with its distance to what is searched.
+type candidate struct {
+	*entry
+	distance float32
+}
+
+func (c candidate) compare(d candidate) int {
+	return cmp.Or(cmp.Compare(c.distance, d.distance), strings.Compare(string(c.ID), string(d.ID)))
+}
+
+// nearest keeps the best so far in order, in a slice of at most the limit's length.
+func (s *Store) nearest(q vectorstore.Query) ([]candidate, error) {
+	limit := cmp.Or(q.Limit, vectorstore.DefaultLimit)
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if err := vectorstore.CheckVector(q.Near, s.dims[q.Vector]); err != nil {
+		return nil, err
+	}
+	norm := math.Sqrt(dot(q.Near, q.Near))
+	var best []candidate
+	for _, e := range s.objects {
+		v := e.Vectors[q.Vector]
+		if v == nil || e.Tenant != q.Tenant {
+			continue
+		}
+		c := candidate{e, float32(1 - max(-1, min(1, dot(v, q.Near)/norm/e.norms[q.Vector])))}
+		if len(best) == limit && c.compare(best[limit-1]) > 0 {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(best, c, candidate.compare)
+		best = slices.Insert(best, at, c)
+		best = best[:min(len(best), limit)]
+	}
+	return best, nil
+}
+
+func dot(a, b []float32) float64 {
+	var sum float64
+	for i, x := range a {
+		sum += float64(x) * float64(b[i])
+	}
+	return sum
+}
+
+// Clear forgets every object and deletion of a tenant. When nothing is left, vectors of other lengths may be stored.
+func (s *Store) Clear(ctx context.Context, tenant string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ref, e := range s.objects {
+		if ref.Tenant != tenant {
+			continue
+		}
+		delete(s.objects, ref)
+		if !e.Deleted {
+			s.live--
+		}
+	}
+	if len(s.objects) == 0 {
+		s.reset()
+	}
+	return nil
+}
+
+// Len returns the number of objects of all tenants, without deleted ones.
+func (s *Store) Len() int {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.live
+}
+
+// All returns copies of the objects that are stored when the iteration begins, without deleted ones, by tenant and id.
+func (s *Store) All() iter.Seq[vectorstore.Object] {
+	return func(yield func(vectorstore.Object) bool) {
+		s.mu.RLock()
+		entries := slices.Collect(maps.Values(s.objects))
+		s.mu.RUnlock()
+		slices.SortFunc(entries, func(a, b *entry) int {
+			return cmp.Or(strings.Compare(a.Tenant, b.Tenant), strings.Compare(string(a.ID), string(b.ID)))
+		})
+		for _, e := range entries {
+			if !e.Deleted && !yield(*e.copy()) {
+				return
+			}
+		}
+	}
+}
