@@ -121,14 +121,14 @@ java_from_pypi() {
 	fi
 }
 
-# --- Pulsar, which supports Java 17 and 21
+# --- Pulsar, which supports Java 17 and 21, and starts on newer ones too
 
 pulsar_home() { echo "$CACHE/pulsar-$PULSAR_VERSION"; }
 
-pulsar_java() { if [ -n "${TIDEMARK_PULSAR_JAVA:-}" ]; then echo "$TIDEMARK_PULSAR_JAVA"; else java_home 17 21; fi; }
+pulsar_java() { if [ -n "${TIDEMARK_PULSAR_JAVA:-}" ]; then echo "$TIDEMARK_PULSAR_JAVA"; else java_home 17 21 || java_home 22 99; fi; }
 
 pulsar_install() {
-	pulsar_java >/dev/null || java_install 17 21 || return 1
+	pulsar_java >/dev/null || java_install 17 99 || return 1
 	[ -d "$(pulsar_home)" ] ||
 		maven_unpack "org.apache.pulsar:pulsar-server-distribution:$PULSAR_VERSION:tar.gz:bin" "$(pulsar_home)"
 }
