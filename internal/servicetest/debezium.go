@@ -3,6 +3,7 @@ package servicetest
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -59,35 +60,34 @@ type DebeziumServer struct {
 	options Debezium
 	process *exec.Cmd
 	log     string
-	exited  chan struct{} // closed after Wait has set err
-	err     error
+	exited  chan struct{} // closed when the process has ended
 }
 
 // Start starts a Debezium Server of the installation at DEBEZIUM_HOME, with the Java at DEBEZIUM_JAVA_HOME or else JAVA_HOME
 // or else on PATH (21 or newer), and returns when it streams: a change committed from then on comes to PULSAR_URL. It polls
 // every 5 ms and batches by key, so that Key_Shared subscriptions keep the order of each key. It is stopped after the test;
 // if the test failed, the end of its log is shown. Where one of the variables is unset the test is skipped, as Env says.
-func (d Debezium) Start(t testing.TB) *DebeziumServer {
-	t.Helper()
-	home, pulsar := Env(t, "DEBEZIUM_HOME"), Env(t, "PULSAR_URL")
-	d = d.withDefaults(t)
-	ctx, cancel := context.WithTimeout(t.Context(), debeziumStartTimeout)
+func (d Debezium) Start(tb testing.TB) *DebeziumServer {
+	tb.Helper()
+	home, pulsar := Env(tb, "DEBEZIUM_HOME"), Env(tb, "PULSAR_URL")
+	d = d.withDefaults(tb)
+	ctx, cancel := context.WithTimeout(tb.Context(), debeziumStartTimeout)
 	defer cancel()
 	if err := d.prepare(ctx, pulsar); err != nil {
-		t.Fatalf("configure Debezium: %v", err)
+		tb.Fatalf("configure Debezium: %v", err)
 	}
 	server := &DebeziumServer{options: d, log: filepath.Join(d.Dir, "debezium.log"), exited: make(chan struct{})}
 	if err := server.launch(home); err != nil {
-		t.Fatalf("start Debezium: %v", err)
+		tb.Fatalf("start Debezium: %v", err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		server.Stop()
-		if t.Failed() {
-			t.Logf("the end of Debezium's log:\n%s", server.tail())
+		if tb.Failed() {
+			tb.Logf("the end of Debezium's log:\n%s", server.tail())
 		}
 	})
 	if err := server.awaitStreaming(ctx); err != nil {
-		t.Fatalf("start Debezium: %v", err)
+		tb.Fatalf("start Debezium: %v", err)
 	}
 	return server
 }
@@ -121,15 +121,16 @@ func (s *DebeziumServer) Kill() {
 	<-s.exited
 }
 
-func (d Debezium) withDefaults(t testing.TB) Debezium {
-	name := Name(t)
+func (d Debezium) withDefaults(tb testing.TB) Debezium {
+	tb.Helper()
+	name := Name(tb)
 	d.Publication = cmp.Or(d.Publication, name)
 	d.Slot = cmp.Or(d.Slot, name)
 	d.Prefix = cmp.Or(d.Prefix, name)
 	d.Namespace = cmp.Or(d.Namespace, "public/default")
 	d.Snapshot = cmp.Or(d.Snapshot, "no_data")
 	if d.Dir == "" {
-		d.Dir = t.TempDir()
+		d.Dir = tb.TempDir()
 	}
 	return d
 }
@@ -157,26 +158,23 @@ func (d Debezium) prepare(ctx context.Context, pulsar string) error {
 
 // publish makes the publication unless there is one.
 func (d Debezium) publish(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, d.Database)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(ctx)
-	var exists bool
-	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = $1)", d.Publication).Scan(&exists)
-	if err != nil || exists {
-		return err
-	}
-	tables := "ALL TABLES"
-	if len(d.Tables) > 0 {
-		names := make([]string, len(d.Tables))
-		for i, table := range d.Tables {
-			names[i] = pgx.Identifier(strings.SplitN(table, ".", 2)).Sanitize()
+	return session(ctx, d.Database, func(conn *pgx.Conn) error {
+		var exists bool
+		err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_publication WHERE pubname = $1)", d.Publication).Scan(&exists)
+		if err != nil || exists {
+			return err
 		}
-		tables = "TABLE " + strings.Join(names, ", ")
-	}
-	_, err = conn.Exec(ctx, "CREATE PUBLICATION "+pgx.Identifier{d.Publication}.Sanitize()+" FOR "+tables)
-	return err
+		tables := "ALL TABLES"
+		if len(d.Tables) > 0 {
+			names := make([]string, len(d.Tables))
+			for i, table := range d.Tables {
+				names[i] = pgx.Identifier(strings.SplitN(table, ".", 2)).Sanitize()
+			}
+			tables = "TABLE " + strings.Join(names, ", ")
+		}
+		_, err = conn.Exec(ctx, "CREATE PUBLICATION "+pgx.Identifier{d.Publication}.Sanitize()+" FOR "+tables)
+		return err
+	})
 }
 
 func (d Debezium) properties(pulsar string) (map[string]string, error) {
@@ -261,18 +259,17 @@ func (s *DebeziumServer) launch(home string) error {
 	if err != nil {
 		return err
 	}
-	defer log.Close()
 	//nolint:noctx // Stop and Kill end it, after the test's context
 	s.process = exec.Command(java, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
 		"-cp", runner[0]+":"+filepath.Join(home, "lib", "*"), "io.debezium.server.Main")
 	s.process.Dir = s.options.Dir
 	s.process.Stdout, s.process.Stderr = log, log
 	s.process.SysProcAttr = withParent()
-	if err := s.process.Start(); err != nil {
+	if err := errors.Join(s.process.Start(), log.Close()); err != nil {
 		return err
 	}
 	go func() {
-		s.err = s.process.Wait()
+		_ = s.process.Wait() // how it ended stands in ProcessState
 		close(s.exited)
 	}()
 	return nil
@@ -280,27 +277,24 @@ func (s *DebeziumServer) launch(home string) error {
 
 // awaitStreaming returns when the server's walsender sends what is committed, and no longer a snapshot.
 func (s *DebeziumServer) awaitStreaming(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, s.options.Database)
-	if err != nil {
-		return err
-	}
-	defer conn.Close(context.WithoutCancel(ctx))
-	for {
-		var streaming bool
-		err := conn.QueryRow(ctx, `
-			SELECT EXISTS (SELECT FROM pg_replication_slots s JOIN pg_stat_replication r ON r.pid = s.active_pid
-			WHERE s.slot_name = $1 AND r.state = 'streaming')`, s.options.Slot).Scan(&streaming)
-		if err != nil || streaming {
-			return err
+	return session(ctx, s.options.Database, func(conn *pgx.Conn) error {
+		for {
+			var streaming bool
+			err := conn.QueryRow(ctx, `
+				SELECT EXISTS (SELECT FROM pg_replication_slots s JOIN pg_stat_replication r ON r.pid = s.active_pid
+				WHERE s.slot_name = $1 AND r.state = 'streaming')`, s.options.Slot).Scan(&streaming)
+			if err != nil || streaming {
+				return err
+			}
+			select {
+			case <-s.exited:
+				return fmt.Errorf("it ended by itself: %s", s.process.ProcessState)
+			case <-ctx.Done():
+				return fmt.Errorf("it does not stream: %w", ctx.Err())
+			case <-time.After(20 * time.Millisecond):
+			}
 		}
-		select {
-		case <-s.exited:
-			return fmt.Errorf("it ended by itself: %v", s.err)
-		case <-ctx.Done():
-			return fmt.Errorf("it does not stream: %w", ctx.Err())
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
+	})
 }
 
 // tail returns the end of the log.

@@ -8,15 +8,15 @@ import (
 
 // Env returns the environment variable name, which says where a real system is. Where it is unset the test is skipped, by that
 // name; with REQUIRE_SERVICES=1 that is a failure.
-func Env(t testing.TB, name string) string {
-	t.Helper()
+func Env(tb testing.TB, name string) string {
+	tb.Helper()
 	value := os.Getenv(name)
 	switch {
 	case value != "":
 	case os.Getenv("REQUIRE_SERVICES") == "1":
-		t.Fatalf("REQUIRE_SERVICES=1, but %s is not set", name)
+		tb.Fatalf("REQUIRE_SERVICES=1, but %s is not set", name)
 	default:
-		t.Skipf("%s is not set", name)
+		tb.Skipf("%s is not set", name)
 	}
 	return value
 }
