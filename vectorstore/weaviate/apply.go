@@ -1,0 +1,434 @@
+package weaviate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"unicode/utf8"
+
+	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/tidemark-go/tidemark/vectorstore"
+)
+
+// write is what one Apply does to one object: its mutations, folded into one.
+type write struct {
+	id         vectorstore.ID
+	action     vectorstore.Action
+	properties map[string]field // a nil field clears
+	vectors    map[string][]byte
+	inputs     map[string]string
+	version    string
+	items      []int // the places of the mutations
+	err        error
+}
+
+// Apply makes the mutations take effect in order. Those of one object are folded into one before anything is sent, so that a call
+// costs a read for its Merges, a write for everything, and a delete; more where batches are split (MaxBatch, MaxBatchBytes).
+//
+// Refused with a permanent error, each by itself, are mutations with an id that is no UUID in lower case ([vectorstore.ErrID]), a tenant, a
+// vector that the collection does not have, that is not finite, all zero, or of another length than the others of its name
+// ([vectorstore.ErrVector]), a value that its property cannot hold exactly ([vectorstore.ErrValue]), and what the server refuses. Items whose
+// request failed, or that the server could not store for now, have errors that are not permanent. When one request was all
+// there was and it failed, its error is returned as it is.
+//
+// A Delete first writes the deletion, with its version, then removes the object; an Upsert only writes the object and leaves a
+// deletion of the past where it is. So a crash at any point leaves one of two states, both right: until the removal, the object is still
+// there, the deletion was never reported as done and is not seen; after it, the deletion is. And an object that is there is newer
+// than its deletion, or its removal is yet to be done again.
+func (s *Store) Apply(ctx context.Context, m []vectorstore.Mutation) error {
+	if s.conn.closed.Load() {
+		return ErrClosed
+	}
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("weaviate: apply: %w", err)
+	}
+	errs := make([]error, len(m))
+	parsed := s.parse(ctx, m, errs)
+	s.do(ctx, fold(m, parsed), errs)
+	return batchError(errs)
+}
+
+// batchError returns nil, the one error that all items have from one failed request, or a *vectorstore.BatchError.
+func batchError(errs []error) error {
+	if len(errs) == 0 {
+		return nil
+	}
+	first := errs[0]
+	var failed *callError
+	whole := errors.As(first, &failed) || errors.Is(first, ErrClosed)
+	for _, err := range errs {
+		whole = whole && err == first //nolint:errorlint // the very same error, not one like it
+	}
+	if whole {
+		return first
+	}
+	return vectorstore.NewBatchError(errs)
+}
+
+// parse checks and converts every mutation by itself, as a write of its own. A place is nil where errs has an error.
+func (s *Store) parse(ctx context.Context, m []vectorstore.Mutation, errs []error) []*write {
+	values := make([]map[string]any, len(m))
+	samples := map[string]any{}
+	for i := range m {
+		if values[i], errs[i] = s.check(&m[i]); errs[i] == nil {
+			sample(samples, values[i])
+		}
+	}
+	known, refusedNames, err := s.extend(ctx, samples)
+	dims := s.dimensions()
+	out := make([]*write, len(m))
+	for i := range m {
+		if errs[i] == nil && err != nil {
+			errs[i] = err
+		}
+		if errs[i] != nil {
+			continue
+		}
+		w := &write{id: m[i].Object.ID, action: m[i].Action, version: m[i].Object.Version, inputs: maps.Clone(m[i].Object.Inputs)}
+		if w.properties, err = encodeProperties(known, refusedNames, values[i]); err == nil {
+			w.vectors, err = s.encodeVectors(m[i].Object.Vectors, dims)
+		}
+		if err != nil {
+			errs[i], err = objectError(w.id, err), nil
+			continue
+		}
+		out[i] = w
+	}
+	return out
+}
+
+// check checks what needs no schema, and returns the properties as canonical values.
+func (s *Store) check(m *vectorstore.Mutation) (map[string]any, error) {
+	o := &m.Object
+	if err := o.ID.Check(); err != nil {
+		return nil, fmt.Errorf("weaviate: %w", err)
+	}
+	if o.Tenant != "" {
+		return nil, objectError(o.ID, s.tenantError(o.Tenant))
+	}
+	if !utf8.ValidString(o.Version) {
+		return nil, objectError(o.ID, valueError("the version is not valid UTF-8"))
+	}
+	switch m.Action {
+	case vectorstore.Upsert, vectorstore.Merge:
+	case vectorstore.Delete:
+		return nil, nil
+	default:
+		return nil, objectError(o.ID, vectorstore.Permanent(fmt.Errorf("unknown action %v", m.Action)))
+	}
+	for name, digest := range o.Inputs {
+		if !utf8.ValidString(name) || !utf8.ValidString(digest) {
+			return nil, objectError(o.ID, valueError("an input is not valid UTF-8"))
+		}
+	}
+	values := make(map[string]any, len(o.Properties))
+	for name, v := range o.Properties {
+		err := nameError(validateName(name, true))
+		if err == nil {
+			if values[name], err = canonical(v); err != nil {
+				err = fmt.Errorf("property %q: %w", name, err)
+			}
+		}
+		if err != nil {
+			return nil, objectError(o.ID, err)
+		}
+	}
+	return values, nil
+}
+
+func encodeProperties(known *schema, refusedNames map[string]error, values map[string]any) (map[string]field, error) {
+	out := make(map[string]field, len(values))
+	for name, v := range values {
+		err := refusedNames[name]
+		if v != nil && err == nil {
+			out[name], err = encode(known.properties[name], v)
+		} else if v == nil {
+			out[name], err = nil, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("property %q: %w", name, err)
+		}
+	}
+	return out, nil
+}
+
+// encodeVectors checks vectors against dims, to which the lengths of new names are added: within a call, the first one decides.
+func (s *Store) encodeVectors(vectors map[string][]float32, dims map[string]int) (map[string][]byte, error) {
+	out := make(map[string][]byte, len(vectors))
+	for name, v := range vectors {
+		if !s.vectors[name] {
+			return nil, vectorstore.Permanent(fmt.Errorf("%w: collection %s has no vector %.64q", vectorstore.ErrVector, s.collection, name))
+		}
+		if len(v) == 0 {
+			out[name] = nil
+			continue
+		}
+		if err := vectorstore.CheckVector(v, dims[name]); err != nil {
+			return nil, fmt.Errorf("vector %q: %w", name, err)
+		}
+		out[name] = encodeVector(v)
+	}
+	for name, b := range out {
+		if dims[name] == 0 && b != nil {
+			dims[name] = len(b) / 4
+		}
+	}
+	return out, nil
+}
+
+// fold makes one write of all that concern one object, with the effect that they have one after the other.
+func fold(m []vectorstore.Mutation, parsed []*write) []*write {
+	var out []*write
+	byID := map[vectorstore.ID]*write{}
+	for i, next := range parsed {
+		if next == nil {
+			continue
+		}
+		next.items = []int{i}
+		w := byID[next.id]
+		if w == nil {
+			byID[next.id] = next
+			out = append(out, next)
+			continue
+		}
+		next.items = append(w.items, i)
+		if m[i].Action == vectorstore.Merge {
+			next.action = vectorstore.Upsert // of what came before, which is known whole unless it was a Merge
+			if w.action == vectorstore.Merge {
+				next.action = vectorstore.Merge
+			}
+			if w.action != vectorstore.Delete {
+				next.keep(w)
+			}
+		}
+		*w = *next
+	}
+	return out
+}
+
+// keep takes from old what w lacks.
+func (w *write) keep(old *write) {
+	w.properties = overlay(old.properties, w.properties)
+	w.vectors = overlay(old.vectors, w.vectors)
+	w.inputs = overlay(old.inputs, w.inputs)
+	w.version = cmp.Or(w.version, old.version)
+}
+
+func overlay[V any](old, over map[string]V) map[string]V {
+	out := make(map[string]V, len(old)+len(over))
+	maps.Copy(out, old)
+	maps.Copy(out, over)
+	return out
+}
+
+// do carries out writes to different objects, and puts their errors in the places of their mutations.
+func (s *Store) do(ctx context.Context, writes []*write, errs []error) {
+	s.readMerges(ctx, writes)
+	s.put(ctx, writes)
+	s.remove(ctx, writes)
+	for _, w := range writes {
+		for _, i := range w.items {
+			errs[i] = w.err
+		}
+	}
+}
+
+// readMerges completes every Merge with what is stored, since a put replaces the whole object: what is not sent, vectors too, is
+// gone. A Merge becomes an Upsert.
+func (s *Store) readMerges(ctx context.Context, writes []*write) {
+	byID := map[vectorstore.ID]*write{}
+	var names []string
+	for _, w := range writes {
+		if w.action == vectorstore.Merge {
+			byID[w.id] = w
+			names = append(names, string(w.id))
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	known := s.schema.Load()
+	var err error
+	if known.explicit != nil { // a property that another process has added would not be asked for, and be lost
+		known, err = s.reload(ctx)
+	}
+	var results []*pb.SearchResult
+	if err == nil {
+		results, err = s.byID(ctx, s.collection, names)
+	}
+	for _, w := range byID {
+		w.action, w.err = vectorstore.Upsert, err
+	}
+	for _, result := range results {
+		w := byID[vectorstore.ID(result.GetMetadata().GetId())]
+		if w == nil {
+			continue
+		}
+		stored, err := s.stored(ctx, result)
+		if err != nil {
+			w.err = objectError(w.id, err)
+			continue
+		}
+		w.keep(stored)
+	}
+}
+
+// stored returns the write that would put an object as it is stored.
+func (s *Store) stored(ctx context.Context, result *pb.SearchResult) (*write, error) {
+	o, err := parseObject(result)
+	if err != nil {
+		return nil, err
+	}
+	known := s.schema.Load()
+	if len(missingProperties(known, o.Properties)) > 0 { // added by another process
+		if known, err = s.reload(ctx); err != nil {
+			return nil, err
+		}
+	}
+	w := &write{inputs: o.Inputs, version: o.Version, vectors: map[string][]byte{}}
+	if w.properties, err = encodeProperties(known, nil, o.Properties); err != nil {
+		return nil, err
+	}
+	for _, v := range result.GetMetadata().GetVectors() {
+		w.vectors[v.GetName()] = v.GetVectorBytes()
+	}
+	return w, nil
+}
+
+// message is the object to put for w: itself, or the deletion to remember.
+func (s *Store) message(w *write) (*pb.BatchObject, error) {
+	values := &pb.ObjectPropertiesValue{}
+	if w.version != "" {
+		mustText(w.version)(values, versionProperty)
+	}
+	out := &pb.BatchObject{Uuid: string(w.id), Collection: s.tombstones}
+	if w.action != vectorstore.Delete {
+		out.Collection = s.collection
+		maps.DeleteFunc(w.inputs, func(_, digest string) bool { return digest == "" })
+		if len(w.inputs) > 0 {
+			text, err := json.Marshal(w.inputs)
+			if err != nil {
+				return nil, err
+			}
+			mustText(string(text))(values, inputsProperty)
+		}
+		for name, f := range w.properties {
+			if f != nil {
+				f(values, name)
+			}
+		}
+		for name, b := range w.vectors {
+			if b != nil {
+				out.Vectors = append(out.Vectors, &pb.Vectors{Name: name, VectorBytes: b})
+			}
+		}
+	}
+	out.Properties = &pb.BatchObject_Properties{
+		NonRefProperties: values.NonRefProperties, NumberArrayProperties: values.NumberArrayProperties,
+		IntArrayProperties: values.IntArrayProperties, TextArrayProperties: values.TextArrayProperties,
+		BooleanArrayProperties: values.BooleanArrayProperties, ObjectProperties: values.ObjectProperties,
+		ObjectArrayProperties: values.ObjectArrayProperties, EmptyListProps: values.EmptyListProps,
+	}
+	if size := proto.Size(out) + batchOverhead; size > s.conn.sendLimit {
+		return nil, sizeError(size)
+	}
+	return out, nil
+}
+
+// batchOverhead is more than what a request adds to the size of a single object.
+const batchOverhead = 64
+
+func sizeError(size int) error {
+	return vectorstore.Permanent(fmt.Errorf("%d bytes are more than the server takes in a message", size))
+}
+
+func mustText(s string) field {
+	f, err := encode(&property{dataType: Text}, s)
+	if err != nil {
+		panic("weaviate: a text is not a text") // a text always fits the type text
+	}
+	return f
+}
+
+// put writes objects and deletions, in batches.
+func (s *Store) put(ctx context.Context, writes []*write) {
+	var batch []*write
+	var objects []*pb.BatchObject
+	size := 0
+	flush := func() {
+		if len(batch) > 0 {
+			s.putBatch(ctx, batch, objects)
+		}
+		batch, objects, size = nil, nil, 0
+	}
+	for _, w := range writes {
+		if w.err != nil {
+			continue
+		}
+		object, err := s.message(w)
+		if err != nil {
+			w.err = objectError(w.id, err)
+			continue
+		}
+		more := proto.Size(object) + batchOverhead
+		if len(batch) == s.maxBatch || size+more > s.maxBytes {
+			flush()
+		}
+		batch, objects, size = append(batch, w), append(objects, object), size+more
+	}
+	flush()
+}
+
+// putBatch sends one request, aligned with writes. One that is too large for a server with a lower limit is halved.
+func (s *Store) putBatch(ctx context.Context, writes []*write, objects []*pb.BatchObject) {
+	reply, err := call(ctx, s.conn, "write", s.conn.client.BatchObjects, &pb.BatchObjectsRequest{Objects: objects})
+	switch {
+	case err != nil && tooLarge(err) && len(writes) > 1:
+		half := len(writes) / 2
+		s.putBatch(ctx, writes[:half], objects[:half])
+		s.putBatch(ctx, writes[half:], objects[half:])
+		return
+	case err != nil && tooLarge(err):
+		writes[0].err = objectError(writes[0].id, fmt.Errorf("%w: %w", sizeError(proto.Size(objects[0])), err))
+		return
+	case err != nil:
+		for _, w := range writes {
+			w.err = err
+		}
+		return
+	}
+	outage := map[string]string{} // by collection
+	for _, e := range reply.GetErrors() {
+		if i := int(e.GetIndex()); i >= 0 && i < len(writes) {
+			writes[i].err = objectError(writes[i].id, serverError(e.GetError()))
+			if !refused(e.GetError()) {
+				outage[objects[i].GetCollection()] = e.GetError()
+			}
+		}
+	}
+	for i, w := range writes {
+		// Weaviate reports some failures of a whole shard on its first object alone and calls the others done: a shard that is
+		// read-only, an index queue that is full. So none of the collection's objects is known to be done; writing them again is
+		// harmless.
+		if text, out := outage[objects[i].GetCollection()]; out && w.err == nil {
+			w.err = objectError(w.id, fmt.Errorf("not known to be stored, since the server failed beside it: %w", serverError(text)))
+		}
+		if w.err == nil {
+			s.stores(objects[i])
+		}
+	}
+}
+
+// stores notes the dimensions of an object that is stored.
+func (s *Store) stores(o *pb.BatchObject) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, v := range o.GetVectors() {
+		s.learn(v.GetName(), len(v.GetVectorBytes())/4)
+	}
+}

@@ -1,0 +1,109 @@
+package weaviate
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
+
+	"github.com/tidemark-go/tidemark/vectorstore"
+)
+
+// remove deletes the objects of the writes whose deletion is now remembered.
+func (s *Store) remove(ctx context.Context, writes []*write) {
+	var deletes []*write
+	for _, w := range writes {
+		if w.action == vectorstore.Delete && w.err == nil {
+			deletes = append(deletes, w)
+		}
+	}
+	for chunk := range slices.Chunk(deletes, maxIDs) {
+		ids := make([]string, len(chunk))
+		byID := make(map[string]*write, len(chunk))
+		for i, w := range chunk {
+			ids[i] = string(w.id)
+			byID[ids[i]] = w
+		}
+		failed, err := s.deleteAll(ctx, s.collection, withIDs(ids))
+		for _, w := range chunk {
+			w.err = err
+		}
+		for id, text := range failed {
+			if w := byID[id]; w != nil {
+				w.err = objectError(w.id, fmt.Errorf("delete: %w", serverError(text)))
+			}
+		}
+	}
+}
+
+// deleteAll deletes what matches to the end: the server stops at QUERY_MAXIMUM_RESULTS matches and says only in the counts of its
+// answer that there are more. It returns, by id, what the server said about objects that it could not delete.
+func (s *Store) deleteAll(ctx context.Context, collection string, filter *pb.Filters) (map[string]string, error) {
+	for {
+		reply, err := call(ctx, s.conn, "delete", s.conn.client.BatchDelete, &pb.BatchDeleteRequest{
+			Collection: collection, Filters: filter, Verbose: true,
+		})
+		if err != nil {
+			return nil, err
+		}
+		if reply.GetFailed() > 0 {
+			return failures(reply)
+		}
+		if reply.GetSuccessful() >= reply.GetMatches() {
+			return nil, nil
+		}
+		if reply.GetSuccessful() == 0 {
+			return nil, fmt.Errorf("weaviate: delete from %s: none of %d matches was deleted", collection, reply.GetMatches())
+		}
+	}
+}
+
+// failures returns the errors of the objects. Where the answer names fewer than it counts, or its matches go on beyond it, nothing
+// is known of the others: then the error is for all.
+func failures(reply *pb.BatchDeleteReply) (map[string]string, error) {
+	out := map[string]string{}
+	for _, o := range reply.GetObjects() {
+		if o.GetSuccessful() {
+			continue
+		}
+		h := hex.EncodeToString(o.GetUuid())
+		if len(h) != 32 {
+			return nil, errors.New("weaviate: delete: the server sent an id that is no UUID")
+		}
+		out[strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")] = o.GetError()
+	}
+	if int64(len(out)) < reply.GetFailed() || reply.GetSuccessful()+reply.GetFailed() < reply.GetMatches() {
+		return nil, fmt.Errorf("weaviate: delete: %d of %d objects failed", reply.GetFailed(), reply.GetMatches())
+	}
+	return out, nil
+}
+
+// Clear forgets all objects, then all remembered deletions. It deletes by filter to the end, 10,000 at a time by default, rather
+// than drop and create the collections: so there is no moment at which they are missing for other processes, whose writes would fail
+// or, by auto-schema, create them wrong. It is not atomic: objects written meanwhile may stay, and after an error some are left;
+// clearing again finishes it. The tenant must be empty.
+func (s *Store) Clear(ctx context.Context, tenant string) error {
+	if tenant != "" {
+		return s.tenantError(tenant)
+	}
+	for _, collection := range []string{s.collection, s.tombstones} {
+		failed, err := s.deleteAll(ctx, collection, everything)
+		if err != nil {
+			return err
+		}
+		for id, text := range failed {
+			return fmt.Errorf("weaviate: clear %s: %d objects were not deleted, %s among them: %w", collection, len(failed), id, serverError(text))
+		}
+	}
+	return nil
+}
+
+// everything matches every object: no object has the nil UUID that is not like the pattern.
+var everything = &pb.Filters{
+	Operator: pb.Filters_OPERATOR_LIKE, Target: &pb.FilterTarget{Target: &pb.FilterTarget_Property{Property: "_id"}},
+	TestValue: &pb.Filters_ValueText{ValueText: "*"},
+}

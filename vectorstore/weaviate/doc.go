@@ -1,0 +1,2 @@
+// Package weaviate x.
+package weaviate

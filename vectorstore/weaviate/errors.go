@@ -1,0 +1,116 @@
+package weaviate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/tidemark-go/tidemark/vectorstore"
+)
+
+var (
+	// ErrClosed: the Store was closed.
+	ErrClosed = errors.New("weaviate: closed")
+	// ErrCollection: a collection that is there differs from what the options ask for; the error lists every difference. Also: a
+	// collection of the same name in other letter case is in the way.
+	ErrCollection = errors.New("weaviate: collection does not fit")
+)
+
+// callError is a request that failed as a whole. The gRPC status is found with status.FromError, and errors.Is finds
+// context.DeadlineExceeded and context.Canceled, which the status alone does not offer.
+type callError struct {
+	op, address string
+	err         error
+	cause       error // of package context, or nil
+}
+
+func (e *callError) Error() string {
+	return fmt.Sprintf("weaviate: %s at %s: %v", e.op, e.address, e.err)
+}
+
+func (e *callError) Unwrap() []error {
+	if e.cause == nil {
+		return []error{e.err}
+	}
+	return []error{e.err, e.cause}
+}
+
+func newCallError(ctx context.Context, op, address string, err error) error {
+	cause := ctx.Err()
+	if cause == nil && (status.Code(err) == codes.DeadlineExceeded || errors.Is(err, context.DeadlineExceeded)) {
+		cause = context.DeadlineExceeded
+	}
+	return &callError{op: op, address: address, err: err, cause: cause}
+}
+
+// objectError names the object of err.
+func objectError(id vectorstore.ID, err error) error {
+	return fmt.Errorf("weaviate: object %s: %w", id, err)
+}
+
+// refusals are words of the server's answers that concern an object by itself: it would be refused again. Weaviate has no codes
+// for them. All other answers, known or not, count as faults of the server that pass.
+var refusals = []string{
+	"property '",
+	"invalid cref",
+	"invalid id",
+	"invalid UUID",
+	"no such prop",
+	"vector dimensions do not match",
+	"new node has a vector with length",
+	"vector lengths don't match",
+	"does not have configuration for vector",
+	"configured without multiple named vectors",
+	"configuration does not have single vector index",
+	"has to be a float32 array",
+	"reserved property name",
+	"not a valid property name",
+	"unrecognized data type",
+}
+
+// serverError is the error for what the server said about an object.
+func serverError(text string) error {
+	err := fmt.Errorf("server: %s", shorten(text))
+	if !refused(text) {
+		return err
+	}
+	if strings.Contains(text, "vector") {
+		err = fmt.Errorf("%w: %w", vectorstore.ErrVector, err)
+	}
+	return vectorstore.Permanent(err)
+}
+
+func refused(text string) bool {
+	for _, words := range refusals {
+		if strings.Contains(text, words) {
+			return true
+		}
+	}
+	return false
+}
+
+// tooLarge reports whether err says that a message is too large. Newer servers answer with the same code when a usage limit is
+// reached, so the text decides.
+func tooLarge(err error) bool {
+	s, ok := status.FromError(err)
+	return ok && s.Code() == codes.ResourceExhausted && strings.Contains(s.Message(), "message") &&
+		strings.Contains(s.Message(), "larger than max")
+}
+
+func isPermanent(err error) bool {
+	var p interface{ Permanent() bool }
+	return errors.As(err, &p) && p.Permanent()
+}
+
+// shorten bounds a text of the server, which may quote values.
+func shorten(text string) string {
+	const most = 300
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
+}

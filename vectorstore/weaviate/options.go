@@ -1,0 +1,301 @@
+package weaviate
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Options say where Weaviate is and what the collection must be. HTTP and Collection are required.
+type Options struct {
+	// HTTP is the REST endpoint, used for the schema only: "host:port" (plaintext, or TLS when the field TLS is set) or a URL,
+	// http:// or https://. A host alone means port 8080.
+	HTTP string
+	// GRPC is the endpoint of everything else: "host:port" or a URL, http:// or grpc:// (plaintext), https:// or grpcs:// (TLS).
+	// Default: the host of HTTP, port 50051, with TLS if HTTP has it.
+	GRPC string
+	// TLS configures both connections. Nil: the system's certificate authorities. Certificates are always verified, unless the
+	// configuration itself says otherwise.
+	TLS *tls.Config
+	// APIKey is sent to both endpoints as a bearer token; white space around it is dropped. Empty: none.
+	APIKey string
+	// PlaintextKey allows sending APIKey over a plaintext connection to another machine, which New refuses otherwise.
+	PlaintextKey bool
+
+	// Collection is the collection's name. Its first letter is made upper case, as Weaviate does ("product" is "Product").
+	// Letters, digits and _, at most 245.
+	Collection string
+	// Vectors are the named vectors that the collection must have. Default: text_vector and image_vector.
+	Vectors []Vector
+	// Properties are the properties that the collection must have. Those that an object brings beside them are added to the
+	// collection with the type of their first value (see the package documentation), unless FixedProperties.
+	Properties []Property
+	// FixedProperties makes a property that the collection lacks an error of the object that brings it.
+	FixedProperties bool
+
+	// ConnectTimeout bounds the wait for both endpoints in New. Default 5 s.
+	ConnectTimeout time.Duration
+	// ReadTimeout bounds every single request, within the bounds of the context given to a call. Default 15 s; -1: the
+	// context alone.
+	ReadTimeout time.Duration
+	// Retries is how often a request is repeated within a call when the server is unavailable (gRPC code UNAVAILABLE), after
+	// 50 ms, 100 ms, 200 ms ..., each up to half more or less. Default 3; -1: none. Every request may be repeated harmlessly.
+	Retries int
+	// MaxBatch is the largest number of objects in one write request. Default 200.
+	MaxBatch int
+	// MaxBatchBytes is the size of a write request above which it is split. An object that is larger by itself is sent alone, if
+	// the server takes it. Default 4 MiB.
+	MaxBatchBytes int
+}
+
+// Vector is a named vector of a collection: made by the application (vectorizer none), indexed by HNSW, compared by cosine.
+type Vector struct {
+	// Name is letters, digits and _, beginning with a letter or _.
+	Name string
+	// Dimensions is the length of every vector of this name. Default: the length of the first that is seen.
+	Dimensions int
+}
+
+// Property is a property of a collection.
+type Property struct {
+	// Name is letters, digits and _, beginning with a lower-case letter or _.
+	Name string
+	// DataType is one of Weaviate's types.
+	DataType DataType
+	// Nested are the properties of [Object] and [ObjectArray], which need at least one.
+	Nested []Property
+}
+
+// DataType is a type of property, as Weaviate spells it.
+type DataType string
+
+// The types of properties that a Store reads and writes. References, geoCoordinates, phoneNumber and blobHash are not among
+// them.
+const (
+	Text         DataType = "text"
+	TextArray    DataType = "text[]"
+	Int          DataType = "int"
+	IntArray     DataType = "int[]"
+	Number       DataType = "number"
+	NumberArray  DataType = "number[]"
+	Boolean      DataType = "boolean"
+	BooleanArray DataType = "boolean[]"
+	Date         DataType = "date"
+	DateArray    DataType = "date[]"
+	UUID         DataType = "uuid"
+	UUIDArray    DataType = "uuid[]"
+	Blob         DataType = "blob"
+	Object       DataType = "object"
+	ObjectArray  DataType = "object[]"
+)
+
+const (
+	defaultHTTPPort = "8080"
+	defaultGRPCPort = "50051"
+
+	// maxMessageBytes is the largest message of Weaviate's default configuration (GRPC_MAX_MESSAGE_SIZE).
+	maxMessageBytes = 104858000
+)
+
+func (o Options) withDefaults() Options {
+	o.APIKey = strings.TrimSpace(o.APIKey)
+	if o.Collection != "" {
+		o.Collection = strings.ToUpper(o.Collection[:1]) + o.Collection[1:]
+	}
+	if len(o.Vectors) == 0 {
+		o.Vectors = []Vector{{Name: "text_vector"}, {Name: "image_vector"}}
+	}
+	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 5*time.Second)
+	o.ReadTimeout = cmp.Or(o.ReadTimeout, 15*time.Second)
+	o.Retries = cmp.Or(o.Retries, 3)
+	o.MaxBatch = cmp.Or(o.MaxBatch, 200)
+	o.MaxBatchBytes = cmp.Or(o.MaxBatchBytes, 4<<20)
+	return o
+}
+
+var (
+	// classPattern leaves room for the suffix of the collection of deletions in Weaviate's 255 letters.
+	classPattern    = regexp.MustCompile(`^[A-Z][_0-9A-Za-z]{0,244}$`)
+	namePattern     = regexp.MustCompile(`^[_A-Za-z][_0-9A-Za-z]{0,229}$`)
+	reservedNames   = map[string]bool{"id": true, "_id": true, "_additional": true, versionProperty: true, inputsProperty: true}
+	reservedSuffix  = []string{"_searchable", "_rangeable", "_temp", "_propertyLength", "_nullState", "__meta_count"}
+	scalarDataTypes = []DataType{Text, Int, Number, Boolean, Date, UUID, Blob, Object}
+)
+
+// endpoint is where a server listens.
+type endpoint struct {
+	host, port, path string
+	secure           bool
+}
+
+func (e endpoint) address() string { return net.JoinHostPort(e.host, e.port) }
+
+func (e endpoint) loopback() bool {
+	addr, err := netip.ParseAddr(e.host)
+	return err == nil && addr.IsLoopback() || e.host == "localhost"
+}
+
+// endpoints validates o, which has its defaults, and returns the two endpoints. The error joins all faults.
+func (o Options) endpoints() (http, grpc endpoint, err error) {
+	var errs []error
+	fault := func(field string, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("weaviate: option %s: %w", field, err))
+		}
+	}
+	http, err = parseEndpoint(o.HTTP, defaultHTTPPort, o.TLS != nil)
+	fault("HTTP", err)
+	if o.GRPC == "" {
+		grpc = endpoint{host: http.host, port: defaultGRPCPort, secure: http.secure}
+	} else {
+		grpc, err = parseEndpoint(o.GRPC, defaultGRPCPort, o.TLS != nil)
+		fault("GRPC", err)
+		if grpc.path != "" {
+			fault("GRPC", errors.New("a path has no meaning here"))
+		}
+	}
+	for _, e := range []endpoint{http, grpc} {
+		if o.APIKey != "" && e.host != "" && !e.secure && !e.loopback() && !o.PlaintextKey {
+			fault("APIKey", fmt.Errorf("would go to %s in plaintext: use https, or set PlaintextKey", e.address()))
+		}
+	}
+	if strings.ContainsFunc(o.APIKey, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		fault("APIKey", errors.New("has characters that a header cannot carry"))
+	}
+	if !classPattern.MatchString(o.Collection) {
+		fault("Collection", fmt.Errorf("%.64q is not a name of a collection: a letter, then letters, digits and _", o.Collection))
+	}
+	fault("Vectors", o.validateVectors())
+	fault("Properties", validateProperties(o.Properties, true))
+	fault("ConnectTimeout", atLeast(o.ConnectTimeout, 1))
+	fault("ReadTimeout", atLeast(o.ReadTimeout, -1))
+	fault("Retries", atLeast(o.Retries, -1))
+	fault("MaxBatch", atLeast(o.MaxBatch, 1))
+	fault("MaxBatchBytes", atLeast(o.MaxBatchBytes, 1))
+	return http, grpc, errors.Join(errs...)
+}
+
+func atLeast[T int | time.Duration](value, least T) error {
+	if value < least {
+		return fmt.Errorf("is %v, must be at least %v", value, least)
+	}
+	return nil
+}
+
+func (o Options) validateVectors() error {
+	var errs []error
+	seen := map[string]bool{}
+	for _, v := range o.Vectors {
+		switch {
+		case !namePattern.MatchString(v.Name):
+			errs = append(errs, fmt.Errorf("%.64q is not a name of a vector", v.Name))
+		case seen[v.Name]:
+			errs = append(errs, fmt.Errorf("%q is there twice", v.Name))
+		case v.Dimensions < 0:
+			errs = append(errs, fmt.Errorf("%q: %d dimensions", v.Name, v.Dimensions))
+		}
+		seen[v.Name] = true
+	}
+	return errors.Join(errs...)
+}
+
+func validateProperties(properties []Property, top bool) error {
+	var errs []error
+	seen := map[string]bool{}
+	for _, p := range properties {
+		if err := validateName(p.Name, top); err != nil {
+			errs = append(errs, err)
+		} else if seen[p.Name] {
+			errs = append(errs, fmt.Errorf("%q is there twice", p.Name))
+		}
+		seen[p.Name] = true
+		nested := p.DataType == Object || p.DataType == ObjectArray
+		switch {
+		case !p.DataType.known(), !top && p.DataType == Blob:
+			errs = append(errs, fmt.Errorf("%q: type %.64q is not supported here", p.Name, p.DataType))
+		case nested != (len(p.Nested) > 0):
+			errs = append(errs, fmt.Errorf("%q: type %q with %d nested properties", p.Name, p.DataType, len(p.Nested)))
+		case nested:
+			if err := validateProperties(p.Nested, false); err != nil {
+				errs = append(errs, fmt.Errorf("%q: %w", p.Name, err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// validateName checks the name of a property. Weaviate lowers the first letter of top-level names without a word, so that a
+// value would come back under another name; such names are refused.
+func validateName(name string, top bool) error {
+	if !namePattern.MatchString(name) {
+		return fmt.Errorf("%.64q is not a name of a property: a letter or _, then letters, digits and _", name)
+	}
+	if !top {
+		return nil
+	}
+	if first := name[0]; first >= 'A' && first <= 'Z' {
+		return fmt.Errorf("%q: Weaviate would store it as %q; give it that name", name, strings.ToLower(name[:1])+name[1:])
+	}
+	if reservedNames[name] {
+		return fmt.Errorf("%q is a reserved name; give the property another", name)
+	}
+	for _, suffix := range reservedSuffix {
+		if strings.HasSuffix(name, suffix) {
+			return fmt.Errorf("%q ends in %q, which Weaviate reserves; give the property another name", name, suffix)
+		}
+	}
+	return nil
+}
+
+// element returns the type of the elements of an array type, and whether d is one.
+func (d DataType) element() (DataType, bool) {
+	e, ok := strings.CutSuffix(string(d), "[]")
+	return DataType(e), ok
+}
+
+func (d DataType) known() bool {
+	e, array := d.element()
+	for _, scalar := range scalarDataTypes {
+		if e == scalar {
+			return !array || e != Blob
+		}
+	}
+	return false
+}
+
+// parseEndpoint reads "host", "host:port" or a URL.
+func parseEndpoint(s, defaultPort string, secure bool) (endpoint, error) {
+	if s == "" {
+		return endpoint{}, errors.New("is required")
+	}
+	if !strings.Contains(s, "://") {
+		s = "none://" + s
+	}
+	u, err := url.Parse(s)
+	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return endpoint{}, errors.New("is not host:port, nor a URL of scheme, host and port alone") // without the text: it may have a password
+	}
+	e := endpoint{host: u.Hostname(), port: u.Port(), path: strings.TrimRight(u.Path, "/"), secure: secure}
+	switch u.Scheme {
+	case "none":
+		e.port = cmp.Or(e.port, defaultPort)
+	case "http":
+		e.secure, e.port = false, cmp.Or(e.port, "80")
+	case "https":
+		e.secure, e.port = true, cmp.Or(e.port, "443")
+	case "grpc":
+		e.secure, e.port = false, cmp.Or(e.port, defaultPort)
+	case "grpcs":
+		e.secure, e.port = true, cmp.Or(e.port, defaultPort)
+	default:
+		return endpoint{}, fmt.Errorf("has the unknown scheme %.16q", u.Scheme)
+	}
+	return e, nil
+}

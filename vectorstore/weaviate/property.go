@@ -1,0 +1,564 @@
+package weaviate
+
+import (
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/tidemark-go/tidemark/vectorstore"
+)
+
+// maxInteger is the largest integer to which all smaller ones are exact in a float64, which is what Weaviate keeps integers in.
+const maxInteger = 1 << 53
+
+func valueError(format string, args ...any) error {
+	return vectorstore.Permanent(fmt.Errorf("%w: %s", vectorstore.ErrValue, fmt.Sprintf(format, args...)))
+}
+
+// canonical returns v as one of the types of [vectorstore.Value], or as one that Weaviate has beside them: []byte (a blob), [16]byte
+// (a UUID), or []map[string]any (a list of objects). The result shares no memory with v.
+func canonical(v any) (any, error) {
+	switch v := v.(type) {
+	case string, bool, int, int64, float64, time.Time:
+		return vectorstore.Value(v)
+	case json.RawMessage:
+		return decodeJSON(v)
+	}
+	r := reflect.ValueOf(v)
+	for r.Kind() == reflect.Pointer && !r.IsNil() && !marshalsText(r) {
+		r = r.Elem()
+	}
+	if (r.Kind() != reflect.Slice && r.Kind() != reflect.Array) || marshalsText(r) {
+		return vectorstore.Value(v)
+	}
+	switch elem := r.Type().Elem(); {
+	case r.Type() == reflect.TypeFor[json.RawMessage]():
+		return decodeJSON(r.Bytes())
+	case elem.Kind() == reflect.Uint8 && r.Kind() == reflect.Slice:
+		if r.IsNil() {
+			return nil, nil
+		}
+		return slices.Clone(r.Bytes()), nil
+	case elem.Kind() == reflect.Uint8 && r.Len() == 16:
+		var id [16]byte
+		reflect.Copy(reflect.ValueOf(&id).Elem(), r)
+		return id, nil
+	case elem.Kind() == reflect.Map, elem.Kind() == reflect.Interface && r.Len() > 0 && isMap(r.Index(0)):
+		return objects(r)
+	}
+	return vectorstore.Value(v)
+}
+
+func marshalsText(r reflect.Value) bool {
+	_, ok := r.Interface().(interface{ MarshalText() ([]byte, error) })
+	return ok
+}
+
+func isMap(r reflect.Value) bool { return reflect.ValueOf(r.Interface()).Kind() == reflect.Map }
+
+func decodeJSON(text []byte) (any, error) {
+	if text == nil {
+		return nil, nil
+	}
+	var v any
+	decoder := json.NewDecoder(strings.NewReader(string(text)))
+	decoder.UseNumber()
+	if err := decoder.Decode(&v); err != nil || decoder.More() {
+		return nil, valueError("json.RawMessage is not one JSON value")
+	}
+	return canonical(v)
+}
+
+func objects(r reflect.Value) (any, error) {
+	if r.Kind() == reflect.Slice && r.IsNil() {
+		return nil, nil
+	}
+	out := make([]map[string]any, r.Len())
+	for i := range out {
+		item, err := vectorstore.Value(r.Index(i).Interface())
+		if err != nil {
+			return nil, fmt.Errorf("item %d: %w", i, err)
+		}
+		object, ok := item.(map[string]any)
+		if !ok {
+			return nil, valueError("item %d is a %T among objects", i, item)
+		}
+		out[i] = object
+	}
+	return out, nil
+}
+
+// infer returns the property that a canonical value describes.
+func infer(name string, v any) (Property, error) {
+	p := Property{Name: name}
+	switch v := v.(type) {
+	case string:
+		p.DataType = Text
+	case int64:
+		p.DataType = Int
+	case float64:
+		p.DataType = Number
+	case bool:
+		p.DataType = Boolean
+	case time.Time:
+		p.DataType = Date
+	case [16]byte:
+		p.DataType = UUID
+	case []byte:
+		p.DataType = Blob
+	case []string:
+		p.DataType = TextArray
+	case []int64:
+		p.DataType = IntArray
+	case []float64:
+		p.DataType = NumberArray
+	case []bool:
+		p.DataType = BooleanArray
+	case []time.Time:
+		p.DataType = DateArray
+	case map[string]any:
+		p.DataType = Object
+		return p, p.inferNested(v)
+	case []map[string]any:
+		p.DataType = ObjectArray
+		return p, p.inferNested(v...)
+	default:
+		return p, valueError("a %T does not say its type; declare the property", v)
+	}
+	return p, nil
+}
+
+func (p *Property) inferNested(values ...map[string]any) error {
+	fields := map[string]any{}
+	for _, v := range values {
+		sample(fields, v)
+	}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		nested, err := infer(name, fields[name])
+		if err == nil {
+			err = validateName(name, false)
+		}
+		if err != nil {
+			return fmt.Errorf("%q: %w", name, err)
+		}
+		p.Nested = append(p.Nested, nested)
+	}
+	if len(p.Nested) == 0 {
+		return valueError("an object without a value does not say what it holds; declare the property")
+	}
+	return nil
+}
+
+// sample adds to fields the names of v that it lacks, each with its value, so that infer learns from both. Nulls say nothing.
+func sample(fields, v map[string]any) {
+	for name, value := range v {
+		switch value := value.(type) {
+		case nil:
+		case map[string]any:
+			union, ok := fields[name].(map[string]any)
+			if _, there := fields[name]; !there || ok {
+				union = maps.Clone(union)
+				if union == nil {
+					union = map[string]any{}
+				}
+				sample(union, value)
+				fields[name] = union
+			}
+		default:
+			if _, there := fields[name]; !there {
+				fields[name] = value
+			}
+		}
+	}
+}
+
+// field puts a value, under a name, where its type belongs in a request. A nil field is a null: Weaviate keeps none, so that it
+// is left out.
+type field func(to *pb.ObjectPropertiesValue, name string)
+
+// encode returns the field for a canonical value, in a property of the type p. Where p is nil, the value goes out as its own
+// type: so do the fields of nested objects that the schema lacks, of which the server's auto-schema may make properties.
+func encode(p *property, v any) (field, error) {
+	if v == nil {
+		return nil, nil
+	}
+	if p == nil {
+		inferred, err := infer("", v)
+		if err != nil {
+			return nil, err
+		}
+		p = &property{dataType: inferred.DataType}
+	}
+	if element, array := p.dataType.element(); array {
+		return encodeArray(p, element, v)
+	}
+	if p.dataType == Object {
+		fields, ok := v.(map[string]any)
+		if !ok {
+			return nil, mismatch(v, p.dataType)
+		}
+		object, err := encodeObject(p, fields)
+		if err != nil {
+			return nil, err
+		}
+		return func(to *pb.ObjectPropertiesValue, name string) {
+			to.ObjectProperties = append(to.ObjectProperties, &pb.ObjectProperties{PropName: name, Value: object})
+		}, nil
+	}
+	scalar, err := encodeScalar(p.dataType, v)
+	if err != nil {
+		return nil, err
+	}
+	var value *structpb.Value
+	switch scalar := scalar.(type) {
+	case string:
+		value = structpb.NewStringValue(scalar)
+	case bool:
+		value = structpb.NewBoolValue(scalar)
+	case int64:
+		value = structpb.NewNumberValue(float64(scalar))
+	case float64:
+		value = structpb.NewNumberValue(scalar)
+	}
+	return func(to *pb.ObjectPropertiesValue, name string) {
+		if to.NonRefProperties == nil {
+			to.NonRefProperties = &structpb.Struct{Fields: map[string]*structpb.Value{}}
+		}
+		to.NonRefProperties.Fields[name] = value
+	}, nil
+}
+
+func mismatch(v any, to DataType) error {
+	return valueError("a %T does not fit the type %s", v, to)
+}
+
+// encodeScalar converts a canonical value to the Go type that carries the type t: string, bool, int64 or float64. What would not
+// come back as it went is refused.
+func encodeScalar(t DataType, v any) (any, error) {
+	switch t {
+	case Boolean:
+		if _, ok := v.(bool); ok {
+			return v, nil
+		}
+	case Int:
+		return encodeInteger(v)
+	case Number:
+		if f, ok := v.(float64); ok {
+			return f, nil
+		}
+		i, err := encodeInteger(v)
+		if err != nil {
+			return nil, err
+		}
+		return float64(i.(int64)), nil
+	case Text:
+		if when, ok := v.(time.Time); ok {
+			return when.Format(time.RFC3339Nano), nil
+		}
+		if _, ok := v.(string); ok {
+			return v, nil
+		}
+	case Date:
+		return encodeDate(v)
+	case UUID:
+		return encodeUUID(v)
+	case Blob:
+		return encodeBlob(v)
+	}
+	return nil, mismatch(v, t)
+}
+
+func encodeInteger(v any) (any, error) {
+	i, ok := v.(int64)
+	if f, isFloat := v.(float64); isFloat {
+		if math.Trunc(f) != f || math.Abs(f) > maxInteger {
+			return nil, valueError("%v is not an integer within 2^53", f)
+		}
+		return int64(f), nil
+	}
+	if !ok {
+		return nil, mismatch(v, Int)
+	}
+	if i > maxInteger || i < -maxInteger {
+		return nil, valueError("%d is beyond 2^53, where Weaviate would round it; store it as text", i)
+	}
+	return i, nil
+}
+
+// dateLayouts are the texts that count as dates. Without a zone they are in UTC.
+var dateLayouts = []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", time.DateTime, "2006-01-02T15:04:05", time.DateOnly}
+
+func encodeDate(v any) (any, error) {
+	when, ok := v.(time.Time)
+	if text, isText := v.(string); isText {
+		for _, layout := range dateLayouts {
+			var err error
+			if when, err = time.Parse(layout, text); err == nil {
+				ok = true
+				break
+			}
+		}
+		if !ok {
+			return nil, valueError("%.40q is not a date, such as 2006-01-02T15:04:05Z", text)
+		}
+	}
+	if !ok {
+		return nil, mismatch(v, Date)
+	}
+	when = when.UTC()
+	if when.Year() < 0 || when.Year() > 9999 {
+		return nil, valueError("the year %d is not within 0 to 9999", when.Year())
+	}
+	return when.Format(time.RFC3339Nano), nil
+}
+
+func encodeUUID(v any) (any, error) {
+	switch v := v.(type) {
+	case [16]byte:
+		h := hex.EncodeToString(v[:])
+		return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-"), nil
+	case string:
+		lower := strings.ToLower(v)
+		if vectorstore.ID(lower).Check() != nil {
+			return nil, valueError("%.40q is not a UUID", v)
+		}
+		return lower, nil
+	}
+	return nil, mismatch(v, UUID)
+}
+
+func encodeBlob(v any) (any, error) {
+	var text string
+	switch v := v.(type) {
+	case []byte:
+		text = base64.StdEncoding.EncodeToString(v)
+	case string:
+		if _, err := base64.StdEncoding.Strict().DecodeString(v); err != nil {
+			return nil, valueError("a text for the type blob must be base64")
+		}
+		text = v
+	default:
+		return nil, mismatch(v, Blob)
+	}
+	if text == "" {
+		return nil, valueError("Weaviate has no empty blob; give nil")
+	}
+	return text, nil
+}
+
+func encodeArray(p *property, element DataType, v any) (field, error) {
+	r := reflect.ValueOf(v)
+	if _, blob := v.([]byte); blob || r.Kind() != reflect.Slice {
+		return nil, mismatch(v, p.dataType)
+	}
+	if r.Len() == 0 {
+		return func(to *pb.ObjectPropertiesValue, name string) {
+			to.EmptyListProps = append(to.EmptyListProps, name)
+		}, nil
+	}
+	if element == Object {
+		return encodeObjects(p, v)
+	}
+	items := make([]any, r.Len())
+	for i := range items {
+		var err error
+		if items[i], err = encodeScalar(element, r.Index(i).Interface()); err != nil {
+			return nil, fmt.Errorf("item %d: %w", i, err)
+		}
+	}
+	return func(to *pb.ObjectPropertiesValue, name string) {
+		switch items[0].(type) {
+		case string:
+			to.TextArrayProperties = append(to.TextArrayProperties, &pb.TextArrayProperties{PropName: name, Values: listOf[string](items)})
+		case bool:
+			to.BooleanArrayProperties = append(to.BooleanArrayProperties,
+				&pb.BooleanArrayProperties{PropName: name, Values: listOf[bool](items)})
+		case int64:
+			to.IntArrayProperties = append(to.IntArrayProperties, &pb.IntArrayProperties{PropName: name, Values: listOf[int64](items)})
+		case float64:
+			values := make([]byte, 0, 8*len(items))
+			for _, f := range listOf[float64](items) {
+				values = binary.LittleEndian.AppendUint64(values, math.Float64bits(f))
+			}
+			to.NumberArrayProperties = append(to.NumberArrayProperties, &pb.NumberArrayProperties{PropName: name, ValuesBytes: values})
+		}
+	}, nil
+}
+
+func listOf[T any](items []any) []T {
+	out := make([]T, len(items))
+	for i, item := range items {
+		out[i] = item.(T)
+	}
+	return out
+}
+
+func encodeObjects(p *property, v any) (field, error) {
+	list, ok := v.([]map[string]any)
+	if !ok {
+		return nil, mismatch(v, p.dataType)
+	}
+	values := make([]*pb.ObjectPropertiesValue, len(list))
+	for i, fields := range list {
+		var err error
+		if values[i], err = encodeObject(p, fields); err != nil {
+			return nil, fmt.Errorf("item %d: %w", i, err)
+		}
+	}
+	return func(to *pb.ObjectPropertiesValue, name string) {
+		to.ObjectArrayProperties = append(to.ObjectArrayProperties, &pb.ObjectArrayProperties{PropName: name, Values: values})
+	}, nil
+}
+
+func encodeObject(p *property, fields map[string]any) (*pb.ObjectPropertiesValue, error) {
+	object := &pb.ObjectPropertiesValue{}
+	for name, v := range fields {
+		f, err := encode(p.nested[name], v)
+		if err == nil {
+			err = nameError(validateName(name, false))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", name, err)
+		}
+		if f != nil {
+			f(object, name)
+		}
+	}
+	return object, nil
+}
+
+func nameError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return valueError("%v", err)
+}
+
+// decode returns the Go value of a property: nil, or the type that canonical gives for its type; a UUID is a text.
+func decode(v *pb.Value) (any, error) {
+	switch kind := v.GetKind().(type) {
+	case nil, *pb.Value_NullValue:
+		return nil, nil
+	case *pb.Value_TextValue:
+		return kind.TextValue, nil
+	case *pb.Value_StringValue:
+		return kind.StringValue, nil
+	case *pb.Value_UuidValue:
+		return kind.UuidValue, nil
+	case *pb.Value_NumberValue:
+		return kind.NumberValue, nil
+	case *pb.Value_IntValue:
+		return kind.IntValue, nil
+	case *pb.Value_BoolValue:
+		return kind.BoolValue, nil
+	case *pb.Value_DateValue:
+		return decodeDate(kind.DateValue)
+	case *pb.Value_BlobValue:
+		return base64.StdEncoding.DecodeString(kind.BlobValue)
+	case *pb.Value_ObjectValue:
+		return decodeObject(kind.ObjectValue)
+	case *pb.Value_ListValue:
+		return decodeList(kind.ListValue)
+	}
+	return nil, fmt.Errorf("the server sent a %T", v.GetKind())
+}
+
+func decodeDate(text string) (any, error) {
+	when, err := time.Parse(time.RFC3339Nano, text)
+	if err != nil {
+		return nil, err
+	}
+	return when.UTC(), nil
+}
+
+func decodeObject(p *pb.Properties) (map[string]any, error) {
+	out := make(map[string]any, len(p.GetFields()))
+	for name, v := range p.GetFields() {
+		value, err := decode(v)
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", name, err)
+		}
+		if value != nil {
+			out[name] = value
+		}
+	}
+	return out, nil
+}
+
+func decodeList(l *pb.ListValue) (any, error) {
+	switch kind := l.GetKind().(type) {
+	case *pb.ListValue_TextValues:
+		return nonNil(kind.TextValues.GetValues()), nil
+	case *pb.ListValue_UuidValues:
+		return nonNil(kind.UuidValues.GetValues()), nil
+	case *pb.ListValue_BoolValues:
+		return nonNil(kind.BoolValues.GetValues()), nil
+	case *pb.ListValue_IntValues:
+		return words(kind.IntValues.GetValues(), func(u uint64) int64 { return int64(u) }), nil
+	case *pb.ListValue_NumberValues:
+		return words(kind.NumberValues.GetValues(), math.Float64frombits), nil
+	case *pb.ListValue_DateValues:
+		out := make([]time.Time, len(kind.DateValues.GetValues()))
+		for i, text := range kind.DateValues.GetValues() {
+			when, err := decodeDate(text)
+			if err != nil {
+				return nil, err
+			}
+			out[i] = when.(time.Time)
+		}
+		return out, nil
+	case *pb.ListValue_ObjectValues:
+		out := make([]map[string]any, len(kind.ObjectValues.GetValues()))
+		for i, p := range kind.ObjectValues.GetValues() {
+			var err error
+			if out[i], err = decodeObject(p); err != nil {
+				return nil, err
+			}
+		}
+		return out, nil
+	}
+	return nil, fmt.Errorf("the server sent a list of %T", l.GetKind())
+}
+
+func nonNil[T any](list []T) []T {
+	if list == nil {
+		return []T{}
+	}
+	return list
+}
+
+// words reads little-endian words of 8 bytes.
+func words[T any](b []byte, convert func(uint64) T) []T {
+	out := make([]T, 0, len(b)/8)
+	for ; len(b) >= 8; b = b[8:] {
+		out = append(out, convert(binary.LittleEndian.Uint64(b)))
+	}
+	return out
+}
+
+func encodeVector(v []float32) []byte {
+	b := make([]byte, 0, 4*len(v))
+	for _, x := range v {
+		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
+	}
+	return b
+}
+
+func decodeVector(b []byte) []float32 {
+	v := make([]float32, len(b)/4)
+	for i := range v {
+		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:]))
+	}
+	return v
+}

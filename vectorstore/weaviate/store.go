@@ -1,0 +1,302 @@
+package weaviate
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
+
+	"github.com/tidemark-go/tidemark/vectorstore"
+)
+
+// maxIDs is the number of objects that one request reads or deletes by id.
+const maxIDs = 256
+
+// Store is a [vectorstore.Store] and [vectorstore.Clearer] in one Weaviate collection. It is safe for concurrent use. Use [New],
+// and Close at the end.
+type Store struct {
+	conn       *conn
+	collection string
+	tombstones string
+	fixed      bool
+	maxBatch   int
+	maxBytes   int
+
+	schema    atomic.Pointer[schema]
+	extending sync.Mutex // held while properties are added
+
+	vectors map[string]bool // the collection's named vectors; not changed
+	mu      sync.Mutex
+	dims    map[string]int // guarded by mu: by vector name, from the options, or of a vector that the server has
+}
+
+var (
+	_ vectorstore.Store   = (*Store)(nil)
+	_ vectorstore.Clearer = (*Store)(nil)
+)
+
+// New connects, waits until both endpoints answer (at most ConnectTimeout), and creates the collection and its collection of
+// deletions, or checks that the ones that are there fit ([ErrCollection] lists where they do not) and adds the properties that they lack.
+// An endpoint that cannot be reached is an error that names it. The context bounds New alone.
+func New(ctx context.Context, o Options) (*Store, error) {
+	o = o.withDefaults()
+	rest, rpc, err := o.endpoints()
+	if err != nil {
+		return nil, err
+	}
+	c, err := newConn(o, rest, rpc)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		conn: c, collection: o.Collection, tombstones: o.Collection + tombstones, fixed: o.FixedProperties,
+		maxBatch: o.MaxBatch, maxBytes: o.MaxBatchBytes, vectors: map[string]bool{}, dims: map[string]int{},
+	}
+	if err := s.open(ctx, o); err != nil {
+		return nil, errors.Join(err, c.close())
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context, o Options) error {
+	if err := s.conn.ready(ctx, o.ConnectTimeout); err != nil {
+		return err
+	}
+	var meta struct {
+		MaxMessage int `json:"grpcMaxMessageSize"`
+	}
+	if err := s.conn.rest(ctx, "GET", "/v1/meta", nil, &meta); err != nil {
+		return fmt.Errorf("weaviate: REST endpoint %s: %w", s.conn.httpAddr, err)
+	}
+	s.conn.sendLimit = cmp.Or(meta.MaxMessage, maxMessageBytes)
+	have, err := s.conn.ensure(ctx, o.wanted())
+	if err != nil {
+		return err
+	}
+	if _, err := s.conn.ensure(ctx, o.wantedTombstones()); err != nil {
+		return err
+	}
+	s.schema.Store(newSchema(have))
+	for name := range have.VectorConfig {
+		s.vectors[name] = true
+	}
+	for _, v := range o.Vectors {
+		if v.Dimensions > 0 {
+			s.dims[v.Name] = v.Dimensions
+		}
+	}
+	_, err = s.search(ctx, "read", &pb.SearchRequest{Limit: 1}) // what is there tells its dimensions, and that reading works
+	return err
+}
+
+// Close closes the connections. Calls that are under way, and later ones, fail with [ErrClosed]. A second Close does nothing.
+func (s *Store) Close() error { return s.conn.close() }
+
+// Get returns objects aligned with r: nil where nothing is known, Deleted where a deletion is remembered. Where an object is there,
+// it wins over a remembered deletion, which it has outlived (see Apply). An id that is no UUID in lower case names nothing.
+//
+// Objects are read before deletions. A Delete writes in the other order, so that an object under deletion is seen before or after
+// it, never as unknown.
+func (s *Store) Get(ctx context.Context, r []vectorstore.Ref) ([]*vectorstore.Object, error) {
+	positions := make(map[vectorstore.ID][]int, len(r))
+	for i, ref := range r {
+		if ref.Tenant != "" {
+			return nil, s.tenantError(ref.Tenant)
+		}
+		if ref.ID.Check() == nil {
+			positions[ref.ID] = append(positions[ref.ID], i)
+		}
+	}
+	out := make([]*vectorstore.Object, len(r))
+	fill := func(results []*pb.SearchResult, parse func(*pb.SearchResult) (*vectorstore.Object, error)) error {
+		for _, result := range results {
+			id := vectorstore.ID(result.GetMetadata().GetId())
+			for _, i := range positions[id] {
+				o, err := parse(result) // again for each: callers share nothing
+				if err != nil {
+					return objectError(id, err)
+				}
+				out[i] = o
+			}
+			delete(positions, id)
+		}
+		return nil
+	}
+	objects, err := s.byID(ctx, s.collection, ids(positions))
+	if err == nil {
+		err = fill(objects, parseObject)
+	}
+	if err != nil {
+		return nil, err
+	}
+	deletions, err := s.byID(ctx, s.tombstones, ids(positions))
+	if err == nil {
+		err = fill(deletions, parseTombstone)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+func ids(positions map[vectorstore.ID][]int) []string {
+	out := make([]string, 0, len(positions))
+	for id := range positions {
+		out = append(out, string(id))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// byID reads the objects of a collection with these ids, those that are there.
+func (s *Store) byID(ctx context.Context, collection string, ids []string) ([]*pb.SearchResult, error) {
+	var out []*pb.SearchResult
+	for chunk := range slices.Chunk(ids, maxIDs) {
+		results, err := s.search(ctx, "get", &pb.SearchRequest{
+			Collection: collection, Limit: uint32(len(chunk)), Filters: withIDs(chunk),
+		})
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, results...)
+	}
+	return out, nil
+}
+
+// withIDs is the filter for objects with these ids.
+func withIDs(ids []string) *pb.Filters {
+	return &pb.Filters{
+		Operator: pb.Filters_OPERATOR_CONTAINS_ANY, Target: &pb.FilterTarget{Target: &pb.FilterTarget_Property{Property: "_id"}},
+		TestValue: &pb.Filters_ValueTextArray{ValueTextArray: &pb.TextArray{Values: ids}},
+	}
+}
+
+// search completes a request so that it returns whole objects, and learns dimensions from the answer. The collection is the
+// default.
+func (s *Store) search(ctx context.Context, op string, req *pb.SearchRequest) ([]*pb.SearchResult, error) {
+	req.Collection = cmp.Or(req.Collection, s.collection)
+	req.Uses_127Api = true
+	req.Metadata = &pb.MetadataRequest{Uuid: true, Vector: true, Distance: req.NearVector != nil}
+	req.Properties = &pb.PropertiesRequest{ReturnAllNonrefProperties: true}
+	if names := s.schema.Load().explicit; names != nil && req.Collection == s.collection {
+		// Asked for all, the server leaves blobs out.
+		req.Properties = &pb.PropertiesRequest{NonRefProperties: names}
+	}
+	reply, err := call(ctx, s.conn, op, s.conn.client.Search, req)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, result := range reply.GetResults() {
+		for _, v := range result.GetMetadata().GetVectors() {
+			s.learn(v.GetName(), len(v.GetVectorBytes())/4)
+		}
+	}
+	return reply.GetResults(), nil
+}
+
+// learn needs s.mu.
+func (s *Store) learn(vector string, dims int) {
+	if s.dims[vector] == 0 && dims > 0 {
+		s.dims[vector] = dims
+	}
+}
+
+// dimensions returns a copy of what is known of them.
+func (s *Store) dimensions() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make(map[string]int, len(s.dims))
+	for name, dims := range s.dims {
+		out[name] = dims
+	}
+	return out
+}
+
+func parseObject(result *pb.SearchResult) (*vectorstore.Object, error) {
+	o := &vectorstore.Object{
+		Ref:     vectorstore.Ref{ID: vectorstore.ID(result.GetMetadata().GetId())},
+		Vectors: map[string][]float32{},
+	}
+	var err error
+	if o.Properties, err = decodeObject(result.GetProperties().GetNonRefProps()); err != nil {
+		return nil, err
+	}
+	o.Version, _ = o.Properties[versionProperty].(string)
+	if text, ok := o.Properties[inputsProperty].(string); ok {
+		if err := json.Unmarshal([]byte(text), &o.Inputs); err != nil {
+			return nil, fmt.Errorf("property %s: %w", inputsProperty, err)
+		}
+	}
+	delete(o.Properties, versionProperty)
+	delete(o.Properties, inputsProperty)
+	for _, v := range result.GetMetadata().GetVectors() {
+		o.Vectors[v.GetName()] = decodeVector(v.GetVectorBytes())
+	}
+	return o, nil
+}
+
+func parseTombstone(result *pb.SearchResult) (*vectorstore.Object, error) {
+	o, err := parseObject(result)
+	if err != nil {
+		return nil, err
+	}
+	return &vectorstore.Object{Ref: o.Ref, Version: o.Version, Deleted: true}, nil
+}
+
+// Search returns the objects nearest to a vector, with their vectors. The search is approximate, as HNSW is. A Limit beyond the
+// server's QUERY_MAXIMUM_RESULTS (10,000 by default) is the server's error.
+func (s *Store) Search(ctx context.Context, q vectorstore.Query) ([]vectorstore.Match, error) {
+	if err := s.checkQuery(q); err != nil {
+		return nil, err
+	}
+	results, err := s.search(ctx, "search", &pb.SearchRequest{
+		Limit: uint32(cmp.Or(q.Limit, vectorstore.DefaultLimit)),
+		NearVector: &pb.NearVector{
+			VectorBytes: encodeVector(q.Near), Targets: &pb.Targets{TargetVectors: []string{q.Vector}},
+		},
+	})
+	if err != nil {
+		var failed *callError
+		if errors.As(err, &failed) && failed.cause == nil && refused(failed.err.Error()) {
+			return nil, vectorstore.Permanent(fmt.Errorf("%w: %w", vectorstore.ErrVector, err))
+		}
+		return nil, err
+	}
+	out := make([]vectorstore.Match, 0, len(results))
+	for _, result := range results {
+		o, err := parseObject(result)
+		if err != nil {
+			return nil, objectError(vectorstore.ID(result.GetMetadata().GetId()), err)
+		}
+		out = append(out, vectorstore.Match{Object: *o, Distance: result.GetMetadata().GetDistance()})
+	}
+	return out, nil
+}
+
+func (s *Store) checkQuery(q vectorstore.Query) error {
+	if q.Tenant != "" {
+		return s.tenantError(q.Tenant)
+	}
+	if q.Limit < 0 || q.Limit > 1<<31-1 {
+		return fmt.Errorf("weaviate: search: the limit %d is out of range", q.Limit)
+	}
+	if !s.vectors[q.Vector] {
+		return fmt.Errorf("weaviate: search: collection %s has no vector %.64q", s.collection, q.Vector)
+	}
+	if err := vectorstore.CheckVector(q.Near, s.dimensions()[q.Vector]); err != nil {
+		return fmt.Errorf("weaviate: search by vector %q: %w", q.Vector, err)
+	}
+	return nil
+}
+
+func (s *Store) tenantError(tenant string) error {
+	return vectorstore.Permanent(fmt.Errorf("weaviate: tenant %.64q: collection %s has no tenants", tenant, s.collection))
+}
