@@ -1,0 +1,37 @@
+// Package tokenizer turns text into the token ids of a model, from the model's own Hugging Face tokenizer.json, in pure Go.
+//
+//	t, err := tokenizer.Load("all-MiniLM-L6-v2/tokenizer.json")
+//	enc, err := t.Encode("a café in Zürich") // enc.IDs: [CLS], four words or so, [SEP]
+//
+// # The same ids as the original
+//
+// The ids are those of Hugging Face's tokenizers library for the same file and text: an embedding model answers other vectors
+// for other ids, without any error. So everything is as there, the odd parts too: the Unicode tables are the library's own
+// (of several Unicode versions, none of them Go's; see tables.go), words longer than max_input_chars_per_word are unknown,
+// an added token gets the id that the library gives it, whatever id stands beside it in the file.
+//
+// What a file asks for and this package has not is an error of [Load] that names the part, [ErrUnsupported]. It has
+//
+//   - normalizers: BertNormalizer, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Prepend, Replace (of a string), Sequence, Strip,
+//     StripAccents;
+//   - pre-tokenizers: BertPreTokenizer, CharDelimiterSplit, Digits, Punctuation, Sequence, Split (by a string), Whitespace,
+//     WhitespaceSplit;
+//   - models: WordPiece;
+//   - post-processors: BertProcessing, TemplateProcessing;
+//   - added tokens with all their flags.
+//
+// Decoders are checked by name and not used: nothing here turns ids into text. Padding and truncation of the file are
+// ignored, since a file often brings those of one export (all-MiniLM-L6-v2 pads to 128 and cuts at 128, where the model takes
+// 256): the caller's limits count, see [Tokenizer.AppendEncode].
+//
+// # How a text goes through
+//
+// Bytes that are not UTF-8 become U+FFFD, one for each maximal part of a broken sequence, as Python's
+// bytes.decode(errors="replace") and Rust's from_utf8_lossy do. Added tokens that are not normalized are cut out of the text;
+// what lies between is normalized, searched for the other added tokens, split into words by the pre-tokenizer and given to
+// the model; the post-processor puts the special tokens around. Every character keeps the range of bytes of the text that it
+// came from, so that the offsets of a token point into the text as it was given.
+//
+// The time is linear in the text, and what Encode allocates are its results. A [Tokenizer] never changes and is safe for
+// concurrent use; there are no locks.
+package tokenizer

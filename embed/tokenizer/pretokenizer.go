@@ -1,0 +1,186 @@
+package tokenizer
+
+// span is a range of the characters of a normalized text.
+type span struct{ from, to int }
+
+// words are the spans of a text that stand for words.
+type words struct {
+	chars  []char
+	spans  []span
+	spare  []span
+	pieces []piece
+}
+
+// piece is a part of a span, which a pattern matches or not.
+type piece struct {
+	span
+	match bool
+}
+
+// each replaces every span by those that split appends for it.
+func (w *words) each(split func(dst []span, s span) []span) {
+	w.spare = w.spare[:0]
+	for _, s := range w.spans {
+		w.spare = split(w.spare, s)
+	}
+	w.spans, w.spare = w.spare, w.spans
+}
+
+// preTokenizer splits the spans of words further.
+type preTokenizer interface{ split(w *words) }
+
+// preTokenizers run one after the other.
+type preTokenizers []preTokenizer
+
+func (ps preTokenizers) split(w *words) {
+	for _, p := range ps {
+		p.split(w)
+	}
+}
+
+// preTokenizerFunc is a pre-tokenizer without options.
+type preTokenizerFunc func(w *words)
+
+func (f preTokenizerFunc) split(w *words) { f(w) }
+
+// bertWords splits at whitespace, and makes every punctuation character a word.
+func bertWords(w *words) {
+	w.each(func(dst []span, s span) []span {
+		from := s.from
+		for i := s.from; i < s.to; i++ {
+			p := properties[w.chars[i].r]
+			if p&(space|punctuation) == 0 {
+				continue
+			}
+			if from < i {
+				dst = append(dst, span{from, i})
+			}
+			from = i + 1
+			if p&space == 0 {
+				dst = append(dst, span{i, from})
+			}
+		}
+		if from < s.to {
+			dst = append(dst, span{from, s.to})
+		}
+		return dst
+	})
+}
+
+// wordsAndSymbols makes words of what the regular expression \w+|[^\w\s]+ matches.
+func wordsAndSymbols(w *words) {
+	w.each(func(dst []span, s span) []span {
+		for i := s.from; i < s.to; {
+			from, p := i, properties[w.chars[i].r]&(word|space)
+			for i < s.to && properties[w.chars[i].r]&(word|space) == p {
+				i++
+			}
+			if p != space {
+				dst = append(dst, span{from, i})
+			}
+		}
+		return dst
+	})
+}
+
+// behavior is what becomes of the delimiters where a text is split.
+type behavior int
+
+const (
+	removed behavior = iota
+	isolated
+	contiguous
+	mergedWithPrevious
+	mergedWithNext
+)
+
+var behaviors = map[string]behavior{
+	"Removed": removed, "Isolated": isolated, "Contiguous": contiguous,
+	"MergedWithPrevious": mergedWithPrevious, "MergedWithNext": mergedWithNext,
+}
+
+// delimiter splits where a pattern matches: match returns how many characters it matches at the beginning of chars, 0 for
+// none. Inverted, the text between the matches delimits.
+type delimiter struct {
+	match    func(chars []char) int
+	behavior behavior
+	inverted bool
+}
+
+func (d delimiter) split(w *words) {
+	w.each(func(dst []span, s span) []span {
+		d.cut(w, s)
+		return d.keep(dst, w.pieces)
+	})
+}
+
+// cut fills the pieces of w with those of s: each match, and what is between.
+func (d delimiter) cut(w *words, s span) {
+	w.pieces = w.pieces[:0]
+	from := s.from
+	for i := s.from; i < s.to; {
+		n := d.match(w.chars[i:s.to])
+		if n == 0 {
+			i++
+			continue
+		}
+		if from < i {
+			w.pieces = append(w.pieces, piece{span{from, i}, d.inverted})
+		}
+		from = i + n
+		w.pieces = append(w.pieces, piece{span{i, from}, !d.inverted})
+		i = from
+	}
+	if from < s.to {
+		w.pieces = append(w.pieces, piece{span{from, s.to}, d.inverted})
+	}
+}
+
+// keep appends the spans that the behavior makes of pieces.
+func (d delimiter) keep(dst []span, pieces []piece) []span {
+	first := len(dst)
+	for i, p := range pieces {
+		previous := i > 0 && pieces[i-1].match
+		joins := false // the span of the piece before
+		switch d.behavior {
+		case removed:
+			if p.match {
+				continue
+			}
+		case contiguous:
+			joins = p.match == previous
+		case mergedWithPrevious:
+			joins = p.match && !previous
+		case mergedWithNext:
+			joins = !p.match && previous
+		}
+		if joins && len(dst) > first {
+			dst[len(dst)-1].to = p.to
+		} else {
+			dst = append(dst, p.span)
+		}
+	}
+	return dst
+}
+
+func matchSpace(chars []char) int { return one(properties[chars[0].r]&space != 0) }
+
+func matchPunctuation(chars []char) int { return one(properties[chars[0].r]&punctuation != 0) }
+
+func matchNumeric(chars []char) int { return one(numericSet.has(chars[0].r)) }
+
+func matchString(s []rune) func(chars []char) int {
+	return func(chars []char) int {
+		if hasPrefix(chars, s) {
+			return len(s)
+		}
+		return 0
+	}
+}
+
+func one(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
