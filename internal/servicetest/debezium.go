@@ -261,6 +261,7 @@ func (s *DebeziumServer) launch(home string) error {
 	}
 	//nolint:noctx // Stop and Kill end it, after the test's context
 	s.process = exec.Command(java, "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
+		"--add-opens=java.base/java.lang=ALL-UNNAMED", // its threads ask for that on Java 24 and newer
 		"-cp", runner[0]+":"+filepath.Join(home, "lib", "*"), "io.debezium.server.Main")
 	s.process.Dir = s.options.Dir
 	s.process.Stdout, s.process.Stderr = log, log
