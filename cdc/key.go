@@ -1,0 +1,143 @@
+package cdc
+
+import (
+	"math/big"
+	"strconv"
+)
+
+// noKey is what Debezium Server sends as the message key of rows without a key: its setting debezium.sink.pulsar.null.key.
+const noKey = "default"
+
+// parseKey reads the text of a message key: a JSON object of the key columns, or {"schema","payload"} around one. An empty text,
+// "default" and null mean that there is no key.
+func parseKey(text string, schemas *schemaCache) (Key, error) {
+	if text == "" || text == noKey {
+		return nil, nil
+	}
+	s := scanner{data: []byte(text), maxDepth: maxDepth}
+	root, err := s.value()
+	if err == nil {
+		err = s.end()
+	}
+	if err != nil {
+		return nil, &DecodeError{Reason: "message key: " + err.Error()}
+	}
+	payload, schemaText := unwrapKey(root)
+	var typ *wireType
+	if schemaText.kind == kindObject && len(schemaText.raw) <= maxSchemaBytes {
+		typ = schemas.get(schemaText).root
+	}
+	switch payload.kind {
+	case kindNull:
+		return nil, nil
+	case kindObject:
+	default:
+		return nil, &DecodeError{Wire: payload.kind.String(), Go: "cdc.Key", Reason: "the message key is no JSON object of columns"}
+	}
+	return keyColumns(payload, typ)
+}
+
+// unwrapKey takes the payload out of {"schema","payload"}.
+func unwrapKey(root value) (payload, schema value) {
+	if root.kind != kindObject {
+		return root, value{}
+	}
+	count := 0
+	_ = members(root, func(name, member value) error {
+		count++
+		switch string(name.bytes()) {
+		case "payload":
+			payload = member
+		case "schema":
+			schema = member
+		}
+		return nil
+	})
+	isSchema := schema.kind == kindNull || schema.kind == kindObject && member(schema, "type").kind == kindString
+	if count == 2 && payload.kind != kindNone && isSchema {
+		return payload, schema
+	}
+	return root, value{}
+}
+
+func keyColumns(object value, typ *wireType) (Key, error) {
+	key := Key{}
+	err := members(object, func(name, member value) error {
+		column := name.text()
+		v, bad := keyValue(member, typ.field(column))
+		if bad != nil {
+			return &DecodeError{Column: column, Wire: wireName(member, typ.field(column)), Go: "cdc.Key", Reason: bad.reason}
+		}
+		for i := range key {
+			if key[i].Name == column {
+				key[i].Value = v
+				return nil
+			}
+		}
+		if len(key) >= maxKeyColumns {
+			return &DecodeError{Go: "cdc.Key", Reason: "the message key has more columns than a Postgres index can have"}
+		}
+		key = append(key, Column{column, v})
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return key, nil
+}
+
+// maxKeyColumns is above INDEX_MAX_KEYS, which is 32 in Postgres.
+const maxKeyColumns = 256
+
+// keyValue returns a key column's value: see Column.
+func keyValue(v value, w *wireType) (any, *mismatch) {
+	switch v.kind {
+	case kindNull:
+		return nil, nil
+	case kindTrue, kindFalse:
+		return v.kind == kindTrue, nil
+	case kindNumber:
+		return keyNumber(v)
+	case kindString:
+		if w.of() != classDecimal {
+			return v.text(), nil
+		}
+		d, bad := decimalOf(v.bytes(), w.scale)
+		if bad != nil {
+			return nil, bad
+		}
+		return d.String(), nil
+	}
+	if d, ok, bad := variableDecimal(v); ok {
+		if bad != nil {
+			return nil, bad
+		}
+		return d.String(), nil
+	}
+	return string(v.raw), nil
+}
+
+func keyNumber(v value) (any, *mismatch) {
+	if v.integer {
+		if n, err := strconv.ParseInt(string(v.raw), 10, 64); err == nil {
+			return n, nil
+		}
+		if len(v.raw) > maxDigits {
+			return nil, mismatchf("the number is out of bounds")
+		}
+		n, _ := new(big.Int).SetString(string(v.raw), 10)
+		return n, nil
+	}
+	f, err := strconv.ParseFloat(string(v.raw), 64)
+	if err != nil {
+		return nil, mismatchf("the number is out of range")
+	}
+	return f, nil
+}
+
+func wireName(v value, w *wireType) string {
+	if w != nil && w.name != "" {
+		return w.name
+	}
+	return v.kind.String()
+}

@@ -1,0 +1,32 @@
+package cdc
+
+// Row is a row of a table that is unknown at compile time: use NewDecoder[Row]. Its columns are in the order of the table, and their
+// values exact:
+//
+//   - nil for null, bool, string
+//   - int64, or *big.Int beyond it, for whole numbers
+//   - float64 for other numbers; json.Number where a float64 would lose digits
+//   - []any for arrays, map[string]any for maps, JSON objects and structs such as points
+//
+// and, where the message brings its schema:
+//
+//   - Decimal for numeric and money
+//   - time.Time in UTC for dates and timestamps (see Infinity), time.Duration for times of day and intervals
+//   - []byte for bytea and bit strings
+//   - what the JSON says, as above, for json and jsonb columns
+//
+// An unavailable column is left out.
+type Row []Column
+
+// Get returns the value of a column, and whether the row has it.
+func (r Row) Get(name string) (value any, ok bool) {
+	for _, c := range r {
+		if c.Name == name {
+			return c.Value, true
+		}
+	}
+	return nil, false
+}
+
+// Get returns the value of a column of the key, and whether the key has it.
+func (k Key) Get(name string) (value any, ok bool) { return Row(k).Get(name) }

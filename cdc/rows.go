@@ -1,0 +1,243 @@
+package cdc
+
+import (
+	"bytes"
+	"reflect"
+	"strings"
+)
+
+// image is one row of a message with its shape.
+type image struct {
+	*shape
+	cells []cell
+}
+
+// value returns the value of a column, of kindNone where the row lacks it.
+func (m image) value(column string) value {
+	if m.shape == nil {
+		return value{}
+	}
+	i, ok := m.byName[column]
+	if !ok {
+		return value{}
+	}
+	return m.cells[i].value
+}
+
+// decodeRows fills Before, After, what is known about the columns, and the key where the message has none.
+func (d *Decoder[T]) decodeRows(event *Event[T], env *envelope) error {
+	before, after := d.image(env, &env.before), d.image(env, &env.after)
+	subject, other := after, before // the row that the event is about, and the one to compare it with
+	if event.Op == OpDelete {
+		subject, other = before, image{}
+		after = image{}
+	}
+	if err := d.readKey(event, subject); err != nil {
+		return err
+	}
+	if subject.shape != nil {
+		d.compare(event, subject, other)
+	}
+	var err error
+	if after.shape != nil {
+		if event.After, err = d.row(after, other, &event.columns); err != nil {
+			return err
+		}
+	}
+	if before.shape != nil {
+		event.Before, err = d.row(before, image{}, nil)
+	}
+	return err
+}
+
+func (d *Decoder[T]) image(env *envelope, row *rowCells) image {
+	if row.kind != kindObject {
+		return image{}
+	}
+	shapes, typ := &d.shapes, env.rowType()
+	if env.schema != nil {
+		shapes = &env.schema.shapes
+	}
+	return image{shapes.of(d.plan, typ, row.cells), row.cells}
+}
+
+// compare records for each column of the subject whether it is unavailable and whether it changed.
+func (d *Decoder[T]) compare(event *Event[T], subject, other image) {
+	c := &event.columns
+	c.names, c.states = subject.names, make([]columnState, len(subject.names))
+	for i := range subject.names {
+		if i >= subject.wire || !subject.dead[i] && d.placeholder.is(subject.cells[i].value) {
+			c.states[i] = stateUnavailable
+		}
+	}
+	whole := other.shape != nil && d.isWhole(event, subject, other)
+	switch event.Op {
+	case OpCreate, OpRead:
+		c.changedKnown = true
+	case OpUpdate:
+		c.changedKnown = whole
+	}
+	for i := range subject.wire {
+		if subject.dead[i] {
+			continue
+		}
+		if c.states[i]&stateUnavailable != 0 {
+			if whole && !d.placeholder.is(other.value(subject.names[i])) {
+				c.states[i] = 0 // After takes the value of Before
+			}
+			continue
+		}
+		if c.changedKnown && (event.Op != OpUpdate || !sameValue(subject.cells[i].value, other.value(subject.names[i]))) {
+			c.states[i] |= stateChanged
+		}
+	}
+}
+
+// isWhole says whether the row before is all there, as with REPLICA IDENTITY FULL. With other identities Debezium sends null, the
+// key's columns alone, or the key's columns with null in all others. So a row before is whole if it has every column of the row after,
+// a value in every key column, a value in every column that is unavailable after (only long values are left out of the log, never
+// null), and a value in some column outside the key.
+func (d *Decoder[T]) isWhole(event *Event[T], after, before image) bool {
+	outside, values := 0, 0
+	for i, name := range after.names[:after.wire] {
+		v := before.value(name)
+		_, isKey := event.Key.Get(name)
+		switch {
+		case v.kind == kindNone:
+			return false
+		case v.kind == kindNull && (isKey || event.columns.states[i]&stateUnavailable != 0):
+			return false
+		case isKey:
+			continue
+		}
+		outside++
+		if v.kind != kindNull {
+			values++
+		}
+	}
+	return outside == 0 || values > 0
+}
+
+// sameValue compares two values of one column as they are on the wire. One connector writes one value in one way; the rest is caution.
+func sameValue(a, b value) bool {
+	switch {
+	case bytes.Equal(a.raw, b.raw):
+		return true
+	case a.kind != b.kind:
+		return false
+	case a.kind == kindString:
+		return (!a.plain || !b.plain) && bytes.Equal(a.bytes(), b.bytes())
+	case a.kind == kindNumber:
+		x, okX := parseDecimal(a.raw)
+		y, okY := parseDecimal(b.raw)
+		return okX && okY && x.Scale != y.Scale && x.Rat().Cmp(y.Rat()) == 0
+	}
+	return false
+}
+
+// row decodes one row. Columns that are unavailable are left out; where a fallback row has a value for them, that is taken. columns is
+// nil for the row before, whose unavailable columns are nowhere recorded.
+func (d *Decoder[T]) row(m, fallback image, columns *columns) (*T, error) {
+	row := new(T)
+	if d.plan == nil {
+		dynamic, err := d.dynamicRow(m, fallback, columns)
+		*any(row).(*Row) = dynamic
+		return row, err
+	}
+	if m.misfit != nil {
+		return nil, m.misfit
+	}
+	dst := reflect.ValueOf(row).Elem()
+	for i := range m.cells {
+		f := m.fields[i]
+		if f == nil || m.dead[i] {
+			continue
+		}
+		v := m.cells[i].value
+		if v.kind == kindNull {
+			continue // the zero value is there
+		}
+		if d.placeholder.is(v) {
+			if columns == nil || columns.states[i]&stateUnavailable != 0 {
+				continue
+			}
+			v = fallback.value(m.names[i])
+		}
+		if bad := f.assign(f.at(dst), v, m.types[i]); bad != nil {
+			return nil, bad.at(m.names[i], v, m.types[i], f.goType.String())
+		}
+	}
+	return row, nil
+}
+
+func (d *Decoder[T]) dynamicRow(m, fallback image, columns *columns) (Row, error) {
+	row := make(Row, 0, len(m.cells))
+	for i := range m.cells {
+		if m.dead[i] {
+			continue
+		}
+		v := m.cells[i].value
+		if d.placeholder.is(v) {
+			if columns == nil || columns.states[i]&stateUnavailable != 0 {
+				continue
+			}
+			v = fallback.value(m.names[i])
+		}
+		dynamic, bad := dynamicValue(v, m.types[i])
+		if bad != nil {
+			return nil, bad.at(m.names[i], v, m.types[i], "cdc.Row")
+		}
+		row = append(row, Column{m.names[i], dynamic})
+	}
+	return row, nil
+}
+
+// at says where a value did not fit.
+func (m *mismatch) at(column string, v value, w *wireType, goType string) *DecodeError {
+	return &DecodeError{Column: column, Wire: wireName(v, w), Go: goType, Reason: m.reason, Err: m.err}
+}
+
+// readKey takes the key from the message's key, or, where that is empty or a text that Debezium does not write, from the fields of the
+// row that are tagged as key.
+func (d *Decoder[T]) readKey(event *Event[T], subject image) error {
+	text := event.Record.Key
+	key, err := parseKey(text, &d.keySchemas)
+	if err != nil && isObject(text) {
+		return err
+	}
+	if len(key) == 0 {
+		var bad error
+		if key, bad = d.keyFromRow(subject); bad != nil {
+			return bad
+		}
+	}
+	switch event.Key = key; {
+	case len(key) > 0:
+		return nil
+	case err != nil:
+		return err
+	case event.Op == OpDelete && subject.shape == nil:
+		return &DecodeError{Reason: "a delete with neither a key nor the row before"}
+	}
+	return nil
+}
+
+func isObject(text string) bool { return strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") }
+
+func (d *Decoder[T]) keyFromRow(m image) (Key, error) {
+	if d.plan == nil || m.shape == nil {
+		return nil, nil
+	}
+	var key Key
+	for i := range m.cells {
+		if f := m.fields[i]; f == nil || !f.key || m.dead[i] {
+			continue
+		}
+		v, bad := keyValue(m.cells[i].value, m.types[i])
+		if bad != nil {
+			return nil, bad.at(m.names[i], m.cells[i].value, m.types[i], "cdc.Key")
+		}
+		key = append(key, Column{m.names[i], v})
+	}
+	return key, nil
+}
