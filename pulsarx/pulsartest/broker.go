@@ -1,0 +1,398 @@
+package pulsartest
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	serverVersion   = "Pulsar Server 4.0.8 (pulsartest)"
+	protocolVersion = 20
+	maxPartitions   = 1 << 14
+)
+
+// Options configure a [Broker]. The zero value is a broker without topics and without authentication.
+type Options struct {
+	// Partitions names topics that exist from the start and their numbers of partitions, 0 for a topic without. Any other topic
+	// is created, without partitions, when a client first produces to it or subscribes to it.
+	Partitions map[string]int
+	// Token, if set, is what every client must present by token authentication, and as bearer token on the admin routes.
+	Token string
+	// Deduplication drops a message whose sequence id its producer name has already stored, in every topic, as Pulsar does with
+	// brokerDeduplicationEnabled. Off by default, there as here.
+	Deduplication bool
+}
+
+func (o Options) validate() error {
+	var errs []error
+	for name, n := range o.Partitions {
+		if t, err := parseTopic(name); err != nil {
+			errs = append(errs, fmt.Errorf("pulsartest: partitions: %w", err))
+		} else if t.namespace != defaultNamespace {
+			errs = append(errs, fmt.Errorf("pulsartest: partitions: %s: only namespace %s exists at the start", name, defaultNamespace))
+		}
+		if n < 0 || n > maxPartitions {
+			errs = append(errs, fmt.Errorf("pulsartest: partitions: %s: %d is not between 0 and %d", name, n, maxPartitions))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Broker is a Pulsar broker in this process, listening on two ports of 127.0.0.1. All methods may be called at any time from any
+// goroutine. Close it when the test ends.
+type Broker struct {
+	options   Options
+	listener  net.Listener
+	admin     *http.Server
+	adminAddr string
+	running   sync.WaitGroup
+	armed     atomic.Int64 // len(faults)
+
+	// mu guards everything below, and the state of topics, subscriptions, producers and consumers. Nothing waits under it:
+	// what clients are told goes to their connections' outboxes.
+	mu           sync.Mutex
+	closed       bool
+	conns        map[*conn]struct{}
+	lastConn     int64
+	lastLedger   int64
+	lastProducer int64
+	tenants      map[string]bool
+	namespaces   map[string]*namespace
+	partitions   map[string]int    // by the full name of a partitioned topic
+	topics       map[string]*topic // by full name; each partition is one
+	schemas      map[string][]storedSchema
+	faults       []*armedFault
+}
+
+// namespace is what the admin routes know of one.
+type namespace struct {
+	deduplication *bool
+}
+
+const defaultNamespace = "public/default"
+
+// NewBroker starts a broker. It fails on impossible options, or where 127.0.0.1 cannot be listened on.
+func NewBroker(o Options) (*Broker, error) {
+	if err := o.validate(); err != nil {
+		return nil, err
+	}
+	b := &Broker{
+		options: o, conns: map[*conn]struct{}{}, topics: map[string]*topic{}, partitions: map[string]int{},
+		tenants:    map[string]bool{"public": true, "pulsar": true},
+		namespaces: map[string]*namespace{defaultNamespace: {}, "public/functions": {}, "pulsar/system": {}},
+		schemas:    map[string][]storedSchema{},
+	}
+	for name, n := range o.Partitions {
+		t, err := parseTopic(name)
+		if err != nil {
+			return nil, err
+		}
+		b.createTopic(t, n)
+	}
+	if err := b.listen(); err != nil {
+		return nil, err
+	}
+	return b, nil
+}
+
+func (b *Broker) listen() error {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return fmt.Errorf("pulsartest: listen: %w", err)
+	}
+	admin, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return errors.Join(fmt.Errorf("pulsartest: listen: %w", err), listener.Close())
+	}
+	b.listener, b.adminAddr = listener, admin.Addr().String()
+	b.admin = &http.Server{Handler: b.adminHandler(), ReadHeaderTimeout: 10 * time.Second}
+	b.running.Go(b.accept)
+	b.running.Go(func() { _ = b.admin.Serve(admin) }) // ends with Close
+	return nil
+}
+
+// URL is the service URL for clients, such as pulsar://127.0.0.1:40123.
+func (b *Broker) URL() string { return "pulsar://" + b.listener.Addr().String() }
+
+// AdminURL is the base URL of the admin routes, such as http://127.0.0.1:40124.
+func (b *Broker) AdminURL() string { return "http://" + b.adminAddr }
+
+// Close disconnects everybody and ends all of the broker's goroutines. What was stored can still be asked for.
+func (b *Broker) Close() error {
+	b.mu.Lock()
+	b.closed = true
+	for c := range b.conns {
+		c.close()
+	}
+	b.mu.Unlock()
+	err := errors.Join(b.listener.Close(), b.admin.Close())
+	b.running.Wait()
+	if errors.Is(err, net.ErrClosed) { // closed twice
+		return nil
+	}
+	return err
+}
+
+// Restart is a broker's death and return: every connection breaks, and the broker answers on the same ports. Topics, messages,
+// schemas and durable subscriptions with all that they have acknowledged are kept; readers' positions and redelivery counts are
+// not. Faults stay in force. It fails after Close.
+func (b *Broker) Restart() error {
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return errors.New("pulsartest: closed")
+	}
+	broken := slices.Collect(maps.Keys(b.conns))
+	for _, c := range broken {
+		c.close()
+	}
+	b.mu.Unlock()
+	for _, c := range broken {
+		c.leave() // now rather than when its reader notices
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, t := range b.topics {
+		t.restart()
+	}
+	return nil
+}
+
+func (b *Broker) accept() {
+	for {
+		socket, err := b.listener.Accept()
+		if errors.Is(err, net.ErrClosed) {
+			return
+		}
+		if err != nil {
+			time.Sleep(10 * time.Millisecond) // out of descriptors: they come back
+			continue
+		}
+		b.serve(socket)
+	}
+}
+
+func (b *Broker) serve(socket net.Conn) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.closed {
+		_ = socket.Close() // nobody has seen it
+		return
+	}
+	b.lastConn++
+	c := newConn(b, b.lastConn, socket)
+	b.conns[c] = struct{}{}
+	b.running.Go(c.write)
+	b.running.Go(func() {
+		c.read()
+		c.leave()
+		c.finish()
+	})
+}
+
+func (r *connectRequest) serve(c *conn) {
+	if token := c.broker.options.Token; token != "" && (r.method != "token" || string(r.data) != token) {
+		r.fail(c, refuse(authenticationError, "Failed to authenticate"))
+		return
+	}
+	if !c.connected {
+		c.connected = true
+		c.sendConnected()
+	}
+}
+
+// topic finds the topic of a name, made if create says so. Broker.mu is held, here and below.
+func (b *Broker) topic(s string, create bool) (*topic, *refusal) {
+	name, err := parseTopic(s)
+	if err != nil {
+		return nil, asRefusal(err)
+	}
+	if t := b.topics[name.full]; t != nil {
+		return t, nil
+	}
+	if b.namespaces[name.namespace] == nil {
+		return nil, refuse(topicNotFound, "Namespace %s does not exist", name.namespace)
+	}
+	if n, ok := b.partitions[name.full]; ok {
+		return nil, refuse(notAllowedError, "Topic %s has %d partitions: use one of them", name.full, n)
+	}
+	if n, ok := b.partitions[name.base]; ok && name.partition >= n || !create {
+		return nil, refuse(topicNotFound, "Topic %s does not exist", name.full)
+	}
+	t := b.newTopic(name)
+	b.topics[name.full] = t
+	return t, nil
+}
+
+// createTopic makes a topic with n partitions, or without.
+func (b *Broker) createTopic(name topicName, n int) {
+	if n == 0 {
+		b.topics[name.full] = b.newTopic(name)
+		return
+	}
+	b.partitions[name.full] = n
+	for i := range n {
+		p, err := parseTopic(partitionName(name.full, i))
+		if err == nil && b.topics[p.full] == nil { // err: a partition's name is as good as its topic's
+			b.topics[p.full] = b.newTopic(p)
+		}
+	}
+}
+
+// parts are the topics of a name: itself, or its partitions in order.
+func (b *Broker) parts(s string) []*topic {
+	name, err := parseTopic(s)
+	if err != nil {
+		return nil
+	}
+	if t := b.topics[name.full]; t != nil {
+		return []*topic{t}
+	}
+	var parts []*topic
+	for i := range b.partitions[name.full] {
+		if t := b.topics[partitionName(name.full, i)]; t != nil {
+			parts = append(parts, t)
+		}
+	}
+	return parts
+}
+
+func (b *Broker) deduplicates(t *topic) bool {
+	if ns := b.namespaces[t.name.namespace]; ns != nil && ns.deduplication != nil {
+		return *ns.deduplication
+	}
+	return b.options.Deduplication
+}
+
+// Messages are all messages that a topic has ever stored, acknowledged or not, in order; those of a partitioned topic one
+// partition after the other. What cannot be unpacked, as an encrypted batch, comes as its stored bytes. A topic that does not
+// exist has none.
+func (b *Broker) Messages(topic string) []Message {
+	type stored struct {
+		data []byte
+		id   messageID
+	}
+	var all []stored
+	b.mu.Lock()
+	for _, t := range b.parts(topic) {
+		for i := range t.entries {
+			all = append(all, stored{data: t.entries[i].data, id: t.id(i)})
+		}
+	}
+	b.mu.Unlock()
+	var messages []Message
+	chunks := assembler{}
+	for _, s := range all {
+		meta, payload, err := splitEntry(s.data)
+		if err == nil && meta.chunks > 1 {
+			first := chunks[meta.uuid]
+			whole, done := chunks.add(meta, payload)
+			if !done {
+				continue
+			}
+			meta, payload = first.meta, whole
+		}
+		unpacked := messages
+		if err == nil {
+			unpacked, err = unpackPayload(messages, &meta, payload, s.id)
+		}
+		if err != nil {
+			unpacked = append(messages, Message{Key: meta.key, Value: payload, Properties: meta.properties, Partition: s.id.partition})
+		}
+		messages = unpacked
+	}
+	return messages
+}
+
+// Backlog counts the messages of a topic, over all its partitions, that a subscription has not acknowledged: single messages,
+// also within batches. It is 0 where topic or subscription does not exist.
+func (b *Broker) Backlog(topic, subscription string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := int64(0)
+	for _, t := range b.parts(topic) {
+		if s := t.subs[subscription]; s != nil {
+			n += s.cursor.backlog(t)
+		}
+	}
+	return int(n)
+}
+
+func asRefusal(err error) *refusal {
+	var r *refusal
+	if errors.As(err, &r) {
+		return r
+	}
+	return refuse(unknownError, "%v", err)
+}
+
+func (r *partitionsRequest) serve(c *conn) {
+	name, err := parseTopic(r.name)
+	if err != nil {
+		r.fail(c, asRefusal(err))
+		return
+	}
+	c.broker.mu.Lock()
+	defer c.broker.mu.Unlock()
+	body := appendUint(nil, 1, uint64(c.broker.partitions[name.full]))
+	body = appendUint(body, 2, r.requestID)
+	c.reply(cmdPartitionedMetadataResp, appendUint(body, 3, 0))
+}
+
+func (r *partitionsRequest) fail(c *conn, why *refusal) {
+	body := appendUint(nil, 2, r.requestID)
+	body = appendUint(body, 3, 1)
+	body = appendUint(body, 4, uint64(why.code))
+	c.reply(cmdPartitionedMetadataResp, appendString(body, 5, why.text))
+}
+
+func (r *lookupRequest) serve(c *conn) {
+	if _, err := parseTopic(r.name); err != nil {
+		r.fail(c, asRefusal(err))
+		return
+	}
+	body := appendString(nil, 1, c.broker.URL())
+	body = appendUint(body, 3, 1) // connect there
+	body = appendUint(body, 4, r.requestID)
+	c.reply(cmdLookupResponse, appendBool(body, 5, true))
+}
+
+func (r *lookupRequest) fail(c *conn, why *refusal) {
+	body := appendUint(nil, 3, 2)
+	body = appendUint(body, 4, r.requestID)
+	body = appendUint(body, 6, uint64(why.code))
+	c.reply(cmdLookupResponse, appendString(body, 7, why.text))
+}
+
+func (r *topicsRequest) serve(c *conn) {
+	c.broker.mu.Lock()
+	defer c.broker.mu.Unlock()
+	body := appendUint(nil, 1, r.requestID)
+	if r.mode != 1 { // 1: non-persistent topics, of which there are none
+		for _, name := range c.broker.topicsOf(r.namespace) {
+			body = appendString(body, 2, name)
+		}
+	}
+	c.reply(cmdGetTopicsResponse, body)
+}
+
+// topicsOf are the full names of a namespace's topics, a partitioned one's partitions each.
+func (b *Broker) topicsOf(namespace string) []string {
+	prefix := "persistent://" + strings.TrimPrefix(namespace, "persistent://") + "/"
+	var names []string
+	for name := range b.topics {
+		if strings.HasPrefix(name, prefix) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -1,0 +1,219 @@
+package pulsartest
+
+import (
+	"fmt"
+	"time"
+)
+
+func (r *subscribeRequest) serve(c *conn) {
+	c.broker.mu.Lock()
+	defer c.broker.mu.Unlock()
+	if why := r.connect(c); why != nil {
+		r.fail(c, why)
+	}
+}
+
+func (r *subscribeRequest) connect(c *conn) *refusal {
+	if old := c.consumers[r.consumerID]; old != nil {
+		if old.sub.name != r.subscription {
+			return refuse(unknownError, "Consumer that the consumer id %d belongs to is already connected", r.consumerID)
+		}
+		c.sendSuccess(r.requestID)
+		return nil
+	}
+	if r.kind > keyShared {
+		return refuse(notAllowedError, "Subscription type %d is not known", r.kind)
+	}
+	if r.subscription == "" {
+		return refuse(notAllowedError, "Empty subscription name")
+	}
+	t, why := c.broker.topic(r.name, r.create)
+	if why != nil {
+		return why
+	}
+	if why := c.broker.checkConsumerSchema(t, r.schema); why != nil {
+		return why
+	}
+	known := t.subs[r.subscription] != nil
+	s := t.subscribed(r.subscription, r.durable, r.startIndex(t))
+	if s.durable != r.durable {
+		return refuse(notAllowedError, "Subscription %s exists with another durability", r.subscription)
+	}
+	if s.properties == nil {
+		s.properties = r.properties
+	}
+	consumer := &consumer{
+		conn: c, id: r.consumerID, name: r.consumer, sub: s, priority: r.priority, metadata: r.metadata,
+		epoch: r.epoch, hasEpoch: r.hasEpoch, sticky: r.sticky, outOfOrder: r.outOfOrder, ranges: r.ranges,
+	}
+	if consumer.name == "" {
+		consumer.name = fmt.Sprintf("consumer-%d-%d", c.number, r.consumerID)
+	}
+	if why := s.add(consumer, r.kind); why != nil {
+		if !known {
+			delete(t.subs, r.subscription)
+		}
+		return why
+	}
+	c.consumers[r.consumerID] = consumer
+	c.sendSuccess(r.requestID)
+	s.dispatch()
+	return nil
+}
+
+// startIndex is where a new subscription begins. A start message is delivered itself, and its batch whole: the client drops what
+// it does not want.
+func (r *subscribeRequest) startIndex(t *topic) int {
+	switch {
+	case r.rollback > 0:
+		return t.indexAt(time.Now().Add(-time.Duration(min(r.rollback, 1<<32)) * time.Second).UnixMilli())
+	case !r.durable && r.start != nil:
+		return t.index(*r.start)
+	case r.earliest:
+		return 0
+	default:
+		return len(t.entries)
+	}
+}
+
+func (r *flowRequest) serve(c *conn) {
+	c.broker.mu.Lock()
+	defer c.broker.mu.Unlock()
+	if consumer := c.consumers[r.consumerID]; consumer != nil {
+		consumer.permits = min(consumer.permits+int(r.permits), 1<<31)
+		consumer.sub.dispatch()
+	}
+}
+
+func (r *ackRequest) serve(c *conn) {
+	c.broker.mu.Lock()
+	defer c.broker.mu.Unlock()
+	consumer := c.consumers[r.consumerID]
+	switch {
+	case consumer == nil:
+		return // closed a moment ago
+	case r.inTxn:
+		r.fail(c, refuse(notAllowedError, "pulsartest has no transactions"))
+		return
+	}
+	s := consumer.sub
+	if !r.cumulative {
+		for _, id := range r.ids {
+			s.ack(id)
+		}
+	} else if s.kind == exclusive || s.kind == failover { // others have no "up to": Pulsar ignores it too
+		for _, id := range r.ids {
+			s.ackUpTo(id)
+		}
+	}
+	if r.numbered {
+		c.sendAckResponse(r.consumerID, r.requestID, nil)
+	}
+	s.dispatch()
+}
+
+func (r *redeliverRequest) serve(c *conn) {
+	c.broker.mu.Lock()
+	defer c.broker.mu.Unlock()
+	consumer := c.consumers[r.consumerID]
+	if consumer == nil {
+		return
+	}
+	if r.hasEpoch {
+		consumer.epoch, consumer.hasEpoch = max(consumer.epoch, r.epoch), true
+	}
+	var entries []int
+	if len(r.ids) > 0 {
+		entries = []int{}
+	}
+	for _, id := range r.ids {
+		if i, ok := consumer.sub.topic.find(id); ok {
+			entries = append(entries, i)
+		}
+	}
+	consumer.sub.dispatcher.redeliver(consumer, entries)
+	consumer.sub.dispatch()
+}
+
+// known calls f with the consumer, under Broker.mu, or refuses.
+func (r *ofConsumer) known(c *conn, f func(*consumer) *refusal) {
+	c.broker.mu.Lock()
+	defer c.broker.mu.Unlock()
+	consumer := c.consumers[r.consumerID]
+	if consumer == nil {
+		r.fail(c, refuse(metadataError, "Consumer not found"))
+		return
+	}
+	if why := f(consumer); why != nil {
+		r.fail(c, why)
+	}
+}
+
+func (r *unsubscribeRequest) serve(c *conn) {
+	r.known(c, func(consumer *consumer) *refusal {
+		s := consumer.sub
+		if len(s.consumers) > 1 {
+			return refuse(metadataError, "Unconnected or shared consumer attempting to unsubscribe")
+		}
+		delete(c.consumers, consumer.id)
+		s.remove(consumer)
+		delete(s.topic.subs, s.name)
+		c.sendSuccess(r.requestID)
+		return nil
+	})
+}
+
+func (r *closeConsumerRequest) serve(c *conn) {
+	c.broker.mu.Lock()
+	defer c.broker.mu.Unlock()
+	if consumer := c.consumers[r.consumerID]; consumer != nil {
+		delete(c.consumers, consumer.id)
+		consumer.sub.remove(consumer)
+		consumer.sub.left()
+	}
+	c.sendSuccess(r.requestID)
+}
+
+func (r *seekRequest) serve(c *conn) {
+	r.known(c, func(consumer *consumer) *refusal {
+		s, t := consumer.sub, consumer.sub.topic
+		if r.id == nil {
+			s.seek(t.indexAt(int64(r.millis)), nil)
+		} else {
+			i, set := t.index(*r.id), r.id.ackSet
+			if _, exact := t.find(*r.id); !exact {
+				set = nil
+			}
+			s.seek(i, set)
+		}
+		c.sendSuccess(r.requestID)
+		return nil
+	})
+}
+
+func (r *lastMessageIDRequest) serve(c *conn) {
+	r.known(c, func(consumer *consumer) *refusal {
+		t := consumer.sub.topic
+		last := t.id(len(t.entries) - 1)
+		if n := len(t.entries); n > 0 && t.entries[n-1].batched {
+			last.batchIndex = t.entries[n-1].messages - 1
+		}
+		c.sendLastMessageID(r.requestID, last, t.id(consumer.sub.cursor.markDelete-1))
+		return nil
+	})
+}
+
+func (r *consumerStatsRequest) serve(c *conn) {
+	r.known(c, func(consumer *consumer) *refusal {
+		body := appendUint(nil, 1, r.requestID)
+		body = appendString(body, 7, consumer.name)
+		body = appendUint(body, 8, uint64(max(consumer.permits, 0)))
+		body = appendUint(body, 9, uint64(consumer.unacked))
+		body = appendBool(body, 10, consumer.unacked >= maxUnacked)
+		body = appendString(body, 11, c.socket.RemoteAddr().String())
+		body = appendString(body, 12, c.since.Format(time.RFC3339))
+		body = appendString(body, 13, consumer.sub.kind.String())
+		c.reply(cmdConsumerStatsResponse, appendUint(body, 15, uint64(consumer.sub.cursor.backlog(consumer.sub.topic))))
+		return nil
+	})
+}

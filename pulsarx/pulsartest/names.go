@@ -1,0 +1,56 @@
+package pulsartest
+
+import (
+	"strconv"
+	"strings"
+)
+
+const partitionSuffix = "-partition-"
+
+// topicName is the full name of a topic and its parts.
+type topicName struct {
+	full, domain, tenant, namespace, local string
+	base                                   string // full, without a partition's suffix
+	partition                              int    // -1 for a topic that is no partition
+}
+
+// parseTopic understands "orders", "tenant/namespace/orders" and "persistent://tenant/namespace/orders".
+func parseTopic(s string) (topicName, error) {
+	domain, rest, ok := strings.Cut(s, "://")
+	if !ok {
+		domain, rest = "persistent", s
+		if !strings.Contains(s, "/") {
+			rest = "public/default/" + s
+		}
+	}
+	parts := strings.SplitN(rest, "/", 3)
+	switch {
+	case domain == "non-persistent":
+		return topicName{}, refuse(notAllowedError, "pulsartest has no non-persistent topics: %s", s)
+	case domain != "persistent", len(parts) != 3, !validName(parts[0]), !validName(parts[1]), parts[2] == "":
+		return topicName{}, refuse(invalidTopicName, "Invalid topic name: %s", s)
+	}
+	t := topicName{
+		full: domain + "://" + rest, domain: domain, tenant: parts[0], namespace: parts[0] + "/" + parts[1],
+		local: parts[2], partition: -1,
+	}
+	t.base = t.full
+	if i := strings.LastIndex(t.full, partitionSuffix); i >= 0 {
+		digits := t.full[i+len(partitionSuffix):]
+		if n, err := strconv.Atoi(digits); err == nil && n >= 0 && strconv.Itoa(n) == digits {
+			t.base, t.partition = t.full[:i], n
+		}
+	}
+	return t, nil
+}
+
+// validName is the rule for tenants and namespaces.
+func validName(s string) bool {
+	ok := s != ""
+	for _, r := range s {
+		ok = ok && (r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-=:._", r))
+	}
+	return ok
+}
+
+func partitionName(base string, i int) string { return base + partitionSuffix + strconv.Itoa(i) }

@@ -1,0 +1,214 @@
+package pulsartest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// producer is one producer of a connection. Broker.mu guards it.
+type producer struct {
+	conn       *conn
+	id         uint64
+	name       string
+	topic      *topic
+	epoch      uint64
+	userNamed  bool
+	access     accessMode
+	topicEpoch uint64
+	metadata   map[string]string
+	request    *producerRequest // while it waits for exclusive access
+	version    []byte           // of its schema
+	messages   int64
+}
+
+func (r *producerRequest) serve(c *conn) {
+	b := c.broker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if why := r.connect(c); why != nil {
+		r.fail(c, why)
+	}
+}
+
+func (r *producerRequest) connect(c *conn) *refusal {
+	if p := c.producers[r.producerID]; p != nil {
+		if p.topic.name.full != r.name && p.topic.name.local != r.name {
+			return refuse(unknownError, "Producer %d is already present on the connection", r.producerID)
+		}
+		if r.epoch <= p.epoch && p.request == nil {
+			c.sendProducerSuccess(r.requestID, p, p.topic.lastSequence(p.name), p.version, true)
+			return nil
+		}
+		c.removeProducer(p)
+	}
+	t, why := c.broker.topic(r.name, true)
+	if why != nil {
+		return why
+	}
+	version, why := c.broker.schemaFor(t, r.schema)
+	if why != nil {
+		return why
+	}
+	if r.initialSub != "" {
+		t.subscribed(r.initialSub, true, len(t.entries))
+	}
+	p := &producer{
+		conn: c, id: r.producerID, name: r.producer, topic: t, epoch: r.epoch, userNamed: r.userNamed, access: r.access,
+		metadata: r.metadata, request: r, version: version,
+	}
+	if p.name == "" {
+		c.broker.lastProducer++
+		p.name = fmt.Sprintf("standalone-%d-%d", c.broker.lastLedger, c.broker.lastProducer)
+	}
+	return t.addProducer(p)
+}
+
+// addProducer connects a producer, or lets it wait for exclusive access.
+func (t *topic) addProducer(p *producer) *refusal {
+	if old := t.producers[p.name]; old != nil {
+		successor := old.conn == p.conn && old.id == p.id && old.epoch < p.epoch
+		if !successor {
+			return refuse(producerBusy, "Producer with name '%s' is already connected to topic", p.name)
+		}
+		old.conn.removeProducer(old)
+	}
+	r := p.request
+	if r.hasTopicEpoch && p.access != accessShared && r.topicEpoch < t.epoch {
+		return refuse(producerFenced, "Topic epoch has already moved. Current epoch: %d, Producer epoch: %d", t.epoch, r.topicEpoch)
+	}
+	switch p.access {
+	case accessShared:
+		if t.exclusive != nil || len(t.waiting) > 0 {
+			return refuse(producerBusy, "Topic has an existing exclusive producer: %s", t.exclusiveName())
+		}
+		t.ready(p)
+	case accessExclusive:
+		if t.exclusive != nil || len(t.waiting) > 0 {
+			return refuse(producerFenced, "Topic has an existing exclusive producer: %s", t.exclusiveName())
+		}
+		if len(t.producers) > 0 {
+			return refuse(producerFenced, "Topic has existing shared producers")
+		}
+		t.ready(p)
+	case accessWaitForExclusive:
+		if t.exclusive == nil && len(t.producers) == 0 && len(t.waiting) == 0 {
+			t.ready(p)
+			return nil
+		}
+		t.waiting = append(t.waiting, p)
+		p.conn.producers[p.id] = p
+		p.conn.sendProducerSuccess(r.requestID, p, -1, nil, false)
+	case accessExclusiveWithFencing:
+		t.fence()
+		t.ready(p)
+	default:
+		return refuse(notAllowedError, "Access mode %d is not known", p.access)
+	}
+	return nil
+}
+
+func (t *topic) exclusiveName() string {
+	if t.exclusive != nil {
+		return t.exclusive.name
+	}
+	return t.waiting[0].name
+}
+
+// fence closes every producer in favour of a new exclusive one.
+func (t *topic) fence() {
+	others := slices.Clone(t.waiting)
+	t.waiting = nil
+	for _, p := range t.producers {
+		others = append(others, p)
+	}
+	t.exclusive = nil
+	for _, p := range others {
+		p.conn.sendClose(cmdCloseProducer, p.id)
+		p.conn.removeProducer(p)
+	}
+}
+
+// ready lets a producer send.
+func (t *topic) ready(p *producer) {
+	if p.access != accessShared {
+		t.exclusive = p
+		t.epoch++
+		p.topicEpoch = t.epoch
+	}
+	t.producers[p.name] = p
+	p.conn.producers[p.id] = p
+	requestID := p.request.requestID
+	p.request = nil
+	p.conn.sendProducerSuccess(requestID, p, t.lastSequence(p.name), p.version, true)
+}
+
+// removeProducer forgets a producer, and lets the next one in that waits for exclusive access.
+func (t *topic) removeProducer(p *producer) {
+	t.waiting = slices.DeleteFunc(t.waiting, func(w *producer) bool { return w == p })
+	if t.producers[p.name] == p {
+		delete(t.producers, p.name)
+	}
+	if t.exclusive == p {
+		t.exclusive = nil
+	}
+	if len(t.waiting) > 0 && len(t.producers) == 0 {
+		next := t.waiting[0]
+		t.waiting = t.waiting[1:]
+		t.ready(next)
+	}
+}
+
+// lastSequence is the highest sequence id that a producer name has stored, -1 without any or without deduplication.
+func (t *topic) lastSequence(name string) int64 {
+	if n, ok := t.sequences[name]; ok {
+		return int64(n)
+	}
+	return -1
+}
+
+func (r *sendRequest) serve(c *conn) {
+	c.broker.mu.Lock()
+	defer c.broker.mu.Unlock()
+	p := c.producers[r.producerID]
+	switch {
+	case p == nil || p.request != nil:
+		return // closed a moment ago, by either side: the client sends it again on a new producer
+	case errors.Is(r.err, errChecksum):
+		r.fail(c, refuse(checksumError, "Checksum failed on the broker"))
+		return
+	case r.err != nil:
+		r.fail(c, refuse(unknownError, "%v", r.err))
+		return
+	case r.inTxn:
+		r.fail(c, refuse(notAllowedError, "pulsartest has no transactions"))
+		return
+	case p.topic.terminated:
+		r.fail(c, refuse(topicTerminated, "Topic was already terminated"))
+		return
+	}
+	if c.broker.deduplicates(p.topic) && !r.chunk && !p.topic.isNew(p.name, r) {
+		c.sendReceipt(r, messageID{ledger: -1, entry: -1, partition: -1, batchIndex: -1})
+		return
+	}
+	p.messages += int64(r.entry.messages)
+	c.sendReceipt(r, p.topic.append(r.entry))
+}
+
+// isNew tells whether a producer name has not stored a sequence id before, and remembers it.
+func (t *topic) isNew(name string, r *sendRequest) bool {
+	if last, ok := t.sequences[name]; ok && r.sequenceID <= last {
+		return false
+	}
+	t.sequences[name] = r.highestSequenceID
+	return true
+}
+
+func (r *closeProducerRequest) serve(c *conn) {
+	c.broker.mu.Lock()
+	defer c.broker.mu.Unlock()
+	if p := c.producers[r.producerID]; p != nil {
+		c.removeProducer(p)
+	}
+	c.sendSuccess(r.requestID)
+}

@@ -1,0 +1,576 @@
+package pulsartest
+
+// request is a command of a client, decoded. Each kind of command has one, and says on its connection what it means.
+type request interface {
+	// decode reads the command's body, and copies what it keeps.
+	decode(d *decoder)
+	// serve carries the command out. It runs on the connection's reader, without any lock held.
+	serve(c *conn)
+	// fail answers with an error in the form of this command, or does nothing for one that has no answer.
+	fail(c *conn, r *refusal)
+	// topic is the topic that the command is about, or "" where it is about none.
+	topic(c *conn) string
+}
+
+func newRequest(kind command) request {
+	switch kind {
+	case cmdSend:
+		return &sendRequest{}
+	case cmdAck:
+		return &ackRequest{}
+	case cmdFlow:
+		return &flowRequest{}
+	case cmdConnect:
+		return &connectRequest{}
+	case cmdAuthResponse:
+		return &authResponse{}
+	case cmdPing:
+		return &pingRequest{}
+	case cmdPong:
+		return &pongRequest{}
+	case cmdPartitionedMetadata:
+		return &partitionsRequest{}
+	case cmdLookup:
+		return &lookupRequest{}
+	case cmdProducer:
+		return &producerRequest{epoch: 0, userNamed: true}
+	case cmdCloseProducer:
+		return &closeProducerRequest{}
+	case cmdSubscribe:
+		return &subscribeRequest{durable: true, create: true}
+	case cmdUnsubscribe:
+		return &unsubscribeRequest{}
+	case cmdCloseConsumer:
+		return &closeConsumerRequest{}
+	case cmdRedeliver:
+		return &redeliverRequest{}
+	case cmdSeek:
+		return &seekRequest{}
+	case cmdGetLastMessageID:
+		return &lastMessageIDRequest{}
+	case cmdConsumerStats:
+		return &consumerStatsRequest{}
+	case cmdGetTopics:
+		return &topicsRequest{}
+	case cmdGetSchema:
+		return &getSchemaRequest{}
+	case cmdGetOrCreateSchema:
+		return &createSchemaRequest{}
+	default:
+		return &unknownRequest{kind: kind}
+	}
+}
+
+// numbered is a request that is answered under its number.
+type numbered struct{ requestID uint64 }
+
+func (r *numbered) fail(c *conn, why *refusal) { c.sendError(r.requestID, why) }
+
+type connectRequest struct {
+	method string
+	data   []byte
+}
+
+func (r *connectRequest) decode(d *decoder) {
+	for d.next() {
+		switch d.num {
+		case 3:
+			r.data = append([]byte{}, d.bytes...)
+		case 5:
+			r.method = d.string()
+		}
+	}
+}
+func (*connectRequest) topic(*conn) string         { return "" }
+func (*connectRequest) fail(c *conn, why *refusal) { c.sendError(0, why) }
+
+// authResponse answers an AUTH_CHALLENGE, which this broker never sends.
+type authResponse struct{}
+
+func (*authResponse) decode(*decoder)      {}
+func (*authResponse) serve(*conn)          {}
+func (*authResponse) fail(*conn, *refusal) {}
+func (*authResponse) topic(*conn) string   { return "" }
+
+type pingRequest struct{}
+
+func (*pingRequest) decode(*decoder)      {}
+func (*pingRequest) serve(c *conn)        { c.reply(cmdPong, nil) }
+func (*pingRequest) fail(*conn, *refusal) {}
+func (*pingRequest) topic(*conn) string   { return "" }
+
+type pongRequest struct{}
+
+func (*pongRequest) decode(*decoder)      {}
+func (*pongRequest) serve(*conn)          {}
+func (*pongRequest) fail(*conn, *refusal) {}
+func (*pongRequest) topic(*conn) string   { return "" }
+
+type partitionsRequest struct {
+	numbered
+	name string
+}
+
+func (r *partitionsRequest) decode(d *decoder) {
+	for d.next() {
+		switch d.num {
+		case 1:
+			r.name = d.string()
+		case 2:
+			r.requestID = d.value
+		}
+	}
+}
+func (r *partitionsRequest) topic(*conn) string { return r.name }
+
+type lookupRequest struct {
+	numbered
+	name string
+}
+
+func (r *lookupRequest) decode(d *decoder) {
+	for d.next() {
+		switch d.num {
+		case 1:
+			r.name = d.string()
+		case 2:
+			r.requestID = d.value
+		}
+	}
+}
+func (r *lookupRequest) topic(*conn) string { return r.name }
+
+// accessMode says which producers may share a topic.
+type accessMode uint64
+
+const (
+	accessShared accessMode = iota
+	accessExclusive
+	accessWaitForExclusive
+	accessExclusiveWithFencing
+)
+
+type producerRequest struct {
+	numbered
+	name, producer string
+	producerID     uint64
+	epoch          uint64
+	userNamed      bool
+	schema         *schema
+	access         accessMode
+	topicEpoch     uint64
+	hasTopicEpoch  bool
+	initialSub     string
+	metadata       map[string]string
+}
+
+func (r *producerRequest) decode(d *decoder) {
+	for d.next() {
+		switch d.num {
+		case 1:
+			r.name = d.string()
+		case 2:
+			r.producerID = d.value
+		case 3:
+			r.requestID = d.value
+		case 4:
+			r.producer = d.string()
+		case 6:
+			r.metadata = addPair(r.metadata, d)
+		case 7:
+			r.schema = d.schema()
+		case 8:
+			r.epoch = d.value
+		case 9:
+			r.userNamed = d.bool()
+		case 10:
+			r.access = accessMode(d.value)
+		case 11:
+			r.topicEpoch, r.hasTopicEpoch = d.value, true
+		case 13:
+			r.initialSub = d.string()
+		}
+	}
+}
+func (r *producerRequest) topic(*conn) string { return r.name }
+
+func addPair(to map[string]string, d *decoder) map[string]string {
+	if to == nil {
+		to = map[string]string{}
+	}
+	key, value := d.pair()
+	to[key] = value
+	return to
+}
+
+type sendRequest struct {
+	producerID, sequenceID, highestSequenceID uint64
+	messages                                  int
+	inTxn, chunk                              bool
+	entry                                     entry // set by the connection
+	err                                       error // of the entry
+}
+
+func (r *sendRequest) decode(d *decoder) {
+	for d.next() {
+		switch d.num {
+		case 1:
+			r.producerID = d.value
+		case 2:
+			r.sequenceID = d.value
+		case 3:
+			r.messages = int(int32(d.value))
+		case 4, 5:
+			r.inTxn = r.inTxn || d.value != 0
+		case 6:
+			r.highestSequenceID = d.value
+		case 7:
+			r.chunk = d.bool()
+		}
+	}
+	r.highestSequenceID = max(r.highestSequenceID, r.sequenceID)
+}
+
+func (r *sendRequest) topic(c *conn) string { return c.producerTopic(r.producerID) }
+
+func (r *sendRequest) fail(c *conn, why *refusal) {
+	c.sendSendError(r.producerID, r.sequenceID, why)
+}
+
+type closeProducerRequest struct {
+	numbered
+	producerID uint64
+}
+
+func (r *closeProducerRequest) decode(d *decoder) {
+	for d.next() {
+		switch d.num {
+		case 1:
+			r.producerID = d.value
+		case 2:
+			r.requestID = d.value
+		}
+	}
+}
+func (r *closeProducerRequest) topic(c *conn) string { return c.producerTopic(r.producerID) }
+
+// subscriptionType is how the consumers of a subscription share its messages.
+type subscriptionType uint64
+
+const (
+	exclusive subscriptionType = iota
+	shared
+	failover
+	keyShared
+)
+
+func (t subscriptionType) String() string {
+	names := [...]string{"Exclusive", "Shared", "Failover", "Key_Shared"}
+	return names[min(int(t), len(names)-1)]
+}
+
+// hashRange is a range of key hashes, both ends included.
+type hashRange struct{ start, end int }
+
+type subscribeRequest struct {
+	numbered
+	name, subscription, consumer string
+	kind                         subscriptionType
+	consumerID                   uint64
+	priority                     int
+	durable, create, earliest    bool
+	start                        *messageID
+	rollback                     uint64 // seconds
+	schema                       *schema
+	sticky, outOfOrder           bool
+	ranges                       []hashRange
+	metadata, properties         map[string]string
+	epoch                        uint64
+	hasEpoch                     bool
+}
+
+func (r *subscribeRequest) decode(d *decoder) {
+	for d.next() {
+		switch d.num {
+		case 1:
+			r.name = d.string()
+		case 2:
+			r.subscription = d.string()
+		case 3:
+			r.kind = subscriptionType(d.value)
+		case 4:
+			r.consumerID = d.value
+		case 5:
+			r.requestID = d.value
+		case 6:
+			r.consumer = d.string()
+		case 7:
+			r.priority = int(int32(d.value))
+		case 8:
+			r.durable = d.bool()
+		case 9:
+			id := d.messageID()
+			r.start = &id
+		case 10:
+			r.metadata = addPair(r.metadata, d)
+		case 12:
+			r.schema = d.schema()
+		case 13:
+			r.earliest = d.value == 1
+		case 15:
+			r.create = d.bool()
+		case 16:
+			r.rollback = d.value
+		case 17:
+			d.message(r.decodeKeyShared)
+		case 18:
+			r.properties = addPair(r.properties, d)
+		case 19:
+			r.epoch, r.hasEpoch = d.value, true
+		}
+	}
+}
+
+func (r *subscribeRequest) decodeKeyShared(d *decoder) {
+	switch d.num {
+	case 1:
+		r.sticky = d.value == 1
+	case 3:
+		var in hashRange
+		d.message(func(f *decoder) {
+			switch f.num {
+			case 1:
+				in.start = int(int32(f.value))
+			case 2:
+				in.end = int(int32(f.value))
+			}
+		})
+		r.ranges = append(r.ranges, in)
+	case 4:
+		r.outOfOrder = d.bool()
+	}
+}
+func (r *subscribeRequest) topic(*conn) string { return r.name }
+
+type flowRequest struct {
+	consumerID uint64
+	permits    uint32
+}
+
+func (r *flowRequest) decode(d *decoder) {
+	for d.next() {
+		switch d.num {
+		case 1:
+			r.consumerID = d.value
+		case 2:
+			r.permits = uint32(d.value)
+		}
+	}
+}
+func (r *flowRequest) topic(c *conn) string { return c.consumerTopic(r.consumerID) }
+func (*flowRequest) fail(*conn, *refusal)   {}
+
+type ackRequest struct {
+	consumerID, requestID uint64
+	numbered, cumulative  bool
+	inTxn                 bool
+	ids                   []messageID
+}
+
+func (r *ackRequest) decode(d *decoder) {
+	for d.next() {
+		switch d.num {
+		case 1:
+			r.consumerID = d.value
+		case 2:
+			r.cumulative = d.value == 1
+		case 3:
+			r.ids = append(r.ids, d.messageID())
+		case 6, 7:
+			r.inTxn = r.inTxn || d.value != 0
+		case 8:
+			r.requestID, r.numbered = d.value, true
+		}
+	}
+}
+func (r *ackRequest) topic(c *conn) string { return c.consumerTopic(r.consumerID) }
+
+func (r *ackRequest) fail(c *conn, why *refusal) {
+	if r.numbered {
+		c.sendAckResponse(r.consumerID, r.requestID, why)
+	}
+}
+
+type redeliverRequest struct {
+	consumerID uint64
+	ids        []messageID
+	epoch      uint64
+	hasEpoch   bool
+}
+
+func (r *redeliverRequest) decode(d *decoder) {
+	for d.next() {
+		switch d.num {
+		case 1:
+			r.consumerID = d.value
+		case 2:
+			r.ids = append(r.ids, d.messageID())
+		case 3:
+			r.epoch, r.hasEpoch = d.value, true
+		}
+	}
+}
+func (r *redeliverRequest) topic(c *conn) string { return c.consumerTopic(r.consumerID) }
+func (*redeliverRequest) fail(*conn, *refusal)   {}
+
+// ofConsumer is a numbered request about a consumer.
+type ofConsumer struct {
+	numbered
+	consumerID uint64
+}
+
+func (r *ofConsumer) decode(d *decoder) {
+	for d.next() {
+		switch d.num {
+		case 1:
+			r.consumerID = d.value
+		case 2:
+			r.requestID = d.value
+		}
+	}
+}
+func (r *ofConsumer) topic(c *conn) string { return c.consumerTopic(r.consumerID) }
+
+type (
+	unsubscribeRequest   struct{ ofConsumer }
+	closeConsumerRequest struct{ ofConsumer }
+	lastMessageIDRequest struct{ ofConsumer }
+)
+
+type consumerStatsRequest struct{ ofConsumer }
+
+func (r *consumerStatsRequest) decode(d *decoder) {
+	for d.next() {
+		switch d.num {
+		case 1:
+			r.requestID = d.value
+		case 4:
+			r.consumerID = d.value
+		}
+	}
+}
+
+type seekRequest struct {
+	ofConsumer
+	id     *messageID
+	millis uint64
+}
+
+func (r *seekRequest) decode(d *decoder) {
+	for d.next() {
+		switch d.num {
+		case 1:
+			r.consumerID = d.value
+		case 2:
+			r.requestID = d.value
+		case 3:
+			id := d.messageID()
+			r.id = &id
+		case 4:
+			r.millis = d.value
+		}
+	}
+}
+
+type topicsRequest struct {
+	numbered
+	namespace string
+	mode      uint64
+}
+
+func (r *topicsRequest) decode(d *decoder) {
+	for d.next() {
+		switch d.num {
+		case 1:
+			r.requestID = d.value
+		case 2:
+			r.namespace = d.string()
+		case 3:
+			r.mode = d.value
+		}
+	}
+}
+func (*topicsRequest) topic(*conn) string { return "" }
+
+type getSchemaRequest struct {
+	requestID uint64
+	name      string
+	version   []byte
+}
+
+func (r *getSchemaRequest) decode(d *decoder) {
+	for d.next() {
+		switch d.num {
+		case 1:
+			r.requestID = d.value
+		case 2:
+			r.name = d.string()
+		case 3:
+			r.version = append([]byte{}, d.bytes...)
+		}
+	}
+}
+func (r *getSchemaRequest) topic(*conn) string { return r.name }
+
+func (r *getSchemaRequest) fail(c *conn, why *refusal) {
+	c.sendSchemaError(cmdGetSchemaResponse, r.requestID, why)
+}
+
+type createSchemaRequest struct {
+	requestID uint64
+	name      string
+	schema    *schema
+}
+
+func (r *createSchemaRequest) decode(d *decoder) {
+	for d.next() {
+		switch d.num {
+		case 1:
+			r.requestID = d.value
+		case 2:
+			r.name = d.string()
+		case 3:
+			r.schema = d.schema()
+		}
+	}
+}
+func (r *createSchemaRequest) topic(*conn) string { return r.name }
+
+func (r *createSchemaRequest) fail(c *conn, why *refusal) {
+	c.sendSchemaError(cmdGetOrCreateSchemaResp, r.requestID, why)
+}
+
+// unknownRequest is a command that this broker does not offer: a transaction's, or one that it has never heard of.
+type unknownRequest struct {
+	numbered
+	kind command
+}
+
+func (r *unknownRequest) decode(d *decoder) {
+	for d.next() {
+		if d.num == 1 && d.bytes == nil {
+			r.requestID = d.value
+		}
+	}
+}
+func (*unknownRequest) topic(*conn) string { return "" }
+
+func (r *unknownRequest) serve(c *conn) {
+	switch r.kind {
+	case cmdNewTxn, cmdAddPartitionToTxn, cmdAddSubscriptionToTxn, cmdEndTxn, cmdEndTxnOnPartition,
+		cmdEndTxnOnSubscription, cmdTcClientConnect:
+		r.fail(c, refuse(notAllowedError, "pulsartest has no transactions"))
+	default:
+		r.fail(c, refuse(unsupportedVersion, "pulsartest does not know command %d", r.kind))
+	}
+}

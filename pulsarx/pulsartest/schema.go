@@ -1,0 +1,210 @@
+package pulsartest
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"reflect"
+	"time"
+)
+
+// schemaType is the type of a schema as it travels; on the admin routes it goes by name.
+type schemaType int32
+
+const (
+	schemaNone        schemaType = 0
+	schemaString      schemaType = 1
+	schemaJSON        schemaType = 2
+	schemaAvro        schemaType = 4
+	schemaAutoConsume schemaType = -3
+)
+
+var schemaTypeNames = [...]string{
+	"NONE", "STRING", "JSON", "PROTOBUF", "AVRO", "BOOLEAN", "INT8", "INT16", "INT32", "INT64", "FLOAT", "DOUBLE", "DATE", "TIME",
+	"TIMESTAMP", "KEY_VALUE", "INSTANT", "LOCAL_DATE", "LOCAL_TIME", "LOCAL_DATE_TIME", "PROTOBUF_NATIVE",
+}
+
+func (t schemaType) String() string {
+	if t >= 0 && int(t) < len(schemaTypeNames) {
+		return schemaTypeNames[t]
+	}
+	return "BYTES"
+}
+
+// schema is what a client says that its messages are.
+type schema struct {
+	kind       schemaType
+	data       []byte
+	properties map[string]string
+}
+
+// storedSchema is a version in a topic's registry.
+type storedSchema struct {
+	schema
+	deleted bool // a marker: what is before it counts no more
+	stored  time.Time
+}
+
+func (d *decoder) schema() *schema {
+	s := &schema{properties: map[string]string{}}
+	d.message(func(f *decoder) {
+		switch f.num {
+		case 3:
+			s.data = append([]byte{}, f.bytes...)
+		case 4:
+			s.kind = schemaType(int32(f.value))
+		case 5:
+			key, value := f.pair()
+			s.properties[key] = value
+		}
+	})
+	return s
+}
+
+// empty tells whether a client has said nothing by its schema: plain bytes, or whatever there is.
+func (s *schema) empty() bool { return s == nil || s.kind <= schemaNone }
+
+// equal tells whether two schemas say the same. Definitions in JSON are compared as JSON.
+func (s *schema) equal(o *schema) bool {
+	if s.kind != o.kind {
+		return false
+	}
+	if bytes.Equal(s.data, o.data) {
+		return true
+	}
+	if s.kind != schemaAvro && s.kind != schemaJSON {
+		return false
+	}
+	var a, b any
+	return json.Unmarshal(s.data, &a) == nil && json.Unmarshal(o.data, &b) == nil && reflect.DeepEqual(a, b)
+}
+
+// versionBytes is a schema version as it travels: 8 bytes, big-endian.
+func versionBytes(version int) []byte { return binary.BigEndian.AppendUint64(nil, uint64(version)) }
+
+// latestSchema is the newest version of a topic, -1 without one.
+func (b *Broker) latestSchema(base string) int {
+	versions := b.schemas[base]
+	if n := len(versions); n > 0 && !versions[n-1].deleted {
+		return n - 1
+	}
+	return -1
+}
+
+// addSchema returns the version of a schema, stored as a new one if the topic does not have it.
+func (b *Broker) addSchema(base string, s *schema) (int, *refusal) {
+	versions := b.schemas[base]
+	for v := len(versions) - 1; v >= 0 && !versions[v].deleted; v-- {
+		if versions[v].equal(s) {
+			return v, nil
+		}
+	}
+	if why := b.checkSchema(base, s); why != nil {
+		return -1, why
+	}
+	b.schemas[base] = append(versions, storedSchema{schema: *s, stored: time.Now()})
+	return len(versions), nil
+}
+
+// checkSchema refuses a schema that does not fit the topic's newest one.
+func (b *Broker) checkSchema(base string, s *schema) *refusal {
+	latest := b.latestSchema(base)
+	if latest < 0 {
+		return nil
+	}
+	if have := b.schemas[base][latest].kind; have != s.kind {
+		return refuse(incompatibleSchema, "Incompatible schema: exists schema type %s, new schema type %s", have, s.kind)
+	}
+	return nil
+}
+
+// schemaFor is the version that a producer's messages have, empty without a schema.
+func (b *Broker) schemaFor(t *topic, s *schema) ([]byte, *refusal) {
+	if s.empty() {
+		return nil, nil
+	}
+	version, why := b.addSchema(t.name.base, s)
+	if why != nil {
+		return nil, why
+	}
+	return versionBytes(version), nil
+}
+
+// checkConsumerSchema lets a consumer's schema be a topic's first one; otherwise it must fit.
+func (b *Broker) checkConsumerSchema(t *topic, s *schema) *refusal {
+	if s.empty() {
+		return nil
+	}
+	if b.latestSchema(t.name.base) < 0 && !t.busy() && len(t.entries) == 0 {
+		_, why := b.addSchema(t.name.base, s)
+		return why
+	}
+	return b.checkSchema(t.name.base, s)
+}
+
+func (r *getSchemaRequest) serve(c *conn) {
+	b := c.broker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	name, err := parseTopic(r.name)
+	if err != nil {
+		r.fail(c, asRefusal(err))
+		return
+	}
+	version := b.latestSchema(name.base)
+	if len(r.version) > 0 {
+		version = b.schemaVersion(name.base, r.version)
+	}
+	if version < 0 {
+		r.fail(c, refuse(topicNotFound, "Topic not found or no-schema"))
+		return
+	}
+	s := b.schemas[name.base][version]
+	body := appendUint(nil, 1, r.requestID)
+	body = appendBytes(body, 4, s.encode(name.local))
+	c.reply(cmdGetSchemaResponse, appendBytes(body, 5, versionBytes(version)))
+}
+
+// schemaVersion reads a version as it travels; -1 for one that the topic does not have.
+func (b *Broker) schemaVersion(base string, version []byte) int {
+	if len(version) != 8 {
+		return -1
+	}
+	v := binary.BigEndian.Uint64(version)
+	if v >= uint64(len(b.schemas[base])) || b.schemas[base][v].deleted {
+		return -1
+	}
+	return int(v)
+}
+
+func (s *schema) encode(name string) []byte {
+	body := appendString(nil, 1, name)
+	body = appendBytes(body, 3, s.data)
+	body = appendUint(body, 4, uint64(s.kind))
+	for key, value := range s.properties {
+		body = appendBytes(body, 5, appendString(appendString(nil, 1, key), 2, value))
+	}
+	return body
+}
+
+func (r *createSchemaRequest) serve(c *conn) {
+	b := c.broker
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	name, err := parseTopic(r.name)
+	switch {
+	case err != nil:
+		r.fail(c, asRefusal(err))
+		return
+	case r.schema.empty():
+		r.fail(c, refuse(incompatibleSchema, "a schema is required"))
+		return
+	}
+	version, why := b.addSchema(name.base, r.schema)
+	if why != nil {
+		r.fail(c, why)
+		return
+	}
+	body := appendUint(nil, 1, r.requestID)
+	c.reply(cmdGetOrCreateSchemaResp, appendBytes(body, 4, versionBytes(version)))
+}

@@ -1,0 +1,143 @@
+package pulsartest
+
+import (
+	"slices"
+)
+
+// subscription is a cursor in a topic and the consumers that share it. Broker.mu guards it.
+type subscription struct {
+	topic      *topic
+	name       string
+	durable    bool
+	properties map[string]string
+	cursor     cursor
+
+	kind       subscriptionType
+	dispatcher dispatcher // nil without consumers
+	consumers  []*consumer
+
+	delivered, redelivered int64 // messages
+}
+
+// consumer is one consumer of a connection.
+type consumer struct {
+	conn       *conn
+	id         uint64
+	name       string
+	sub        *subscription
+	priority   int
+	metadata   map[string]string
+	permits    int // messages that it has asked for and not got
+	unacked    int // messages that it has got and not acknowledged; Shared and Key_Shared only
+	epoch      uint64
+	hasEpoch   bool
+	sticky     bool
+	outOfOrder bool
+	ranges     []hashRange
+}
+
+// add connects a consumer. Nothing is sent before dispatch.
+func (s *subscription) add(c *consumer, kind subscriptionType) *refusal {
+	if s.dispatcher != nil && s.kind != kind {
+		return refuse(consumerBusy, "Subscription is of different type")
+	}
+	d := s.dispatcher
+	if d == nil {
+		d = newDispatcher(s, kind, c)
+	}
+	if why := d.add(c); why != nil {
+		return why
+	}
+	s.dispatcher, s.kind = d, kind
+	s.consumers = append(s.consumers, c)
+	return nil
+}
+
+// remove disconnects a consumer: what it has not acknowledged goes to the others, or to the next one to come.
+func (s *subscription) remove(c *consumer) {
+	i := slices.Index(s.consumers, c)
+	if i < 0 {
+		return
+	}
+	s.consumers = slices.Delete(s.consumers, i, i+1)
+	if len(s.consumers) == 0 {
+		s.dispatcher.stop()
+		s.dispatcher = nil
+		return
+	}
+	s.dispatcher.remove(c)
+	s.dispatch()
+}
+
+// left is what a consumer that goes by itself leaves behind: a reader's subscription ends with it.
+func (s *subscription) left() {
+	if !s.durable && len(s.consumers) == 0 {
+		delete(s.topic.subs, s.name)
+	}
+}
+
+// disconnect closes all consumers from the broker's side.
+func (s *subscription) disconnect() {
+	for _, c := range slices.Clone(s.consumers) {
+		c.conn.sendClose(cmdCloseConsumer, c.id)
+		delete(c.conn.consumers, c.id)
+		s.remove(c)
+	}
+}
+
+func (s *subscription) dispatch() {
+	if s.dispatcher != nil {
+		s.dispatcher.dispatch()
+	}
+}
+
+// seek moves the cursor to index i, of whose batch set says what is left (nil: all), and closes the consumers.
+func (s *subscription) seek(i int, set []uint64) {
+	s.disconnect()
+	s.cursor = newCursor(i)
+	if i < len(s.topic.entries) && len(set) > 0 {
+		s.cursor.ackBatch(i, s.topic.entries[i].messages, set)
+	}
+}
+
+// ack acknowledges one entry, or those of its messages that its ack set leaves out. An unknown id is ignored, as Pulsar does.
+func (s *subscription) ack(id messageID) {
+	i, ok := s.topic.find(id)
+	if !ok {
+		return
+	}
+	left := 0
+	if len(id.ackSet) > 0 {
+		left = s.cursor.ackBatch(i, s.topic.entries[i].messages, id.ackSet)
+	} else {
+		s.cursor.ack(i)
+	}
+	if s.dispatcher != nil {
+		s.dispatcher.acked(i, left)
+	}
+}
+
+// ackUpTo acknowledges every entry up to this one, and of this one what its ack set leaves out.
+func (s *subscription) ackUpTo(id messageID) {
+	i, ok := s.topic.find(id)
+	if !ok {
+		return
+	}
+	s.cursor.ackBefore(i)
+	s.ack(id)
+}
+
+// send gives a consumer entry i: what is left of it.
+func (s *subscription) send(c *consumer, i int, redeliveries uint32) (messages int) {
+	e := &s.topic.entries[i]
+	messages = s.cursor.left(i, e.messages)
+	c.permits -= messages
+	s.delivered += int64(messages)
+	if redeliveries > 0 {
+		s.redelivered += int64(messages)
+	}
+	id := s.topic.id(i)
+	id.ackSet = s.cursor.partial[i]
+	c.conn.sendMessage(c, id, redeliveries, e.data)
+	return messages
+}
