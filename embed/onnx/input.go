@@ -1,0 +1,130 @@
+package onnx
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"github.com/tidemark-go/tidemark/embed/tokenizer"
+)
+
+// input is a text as the graph reads it.
+type input struct {
+	ids, types []int32
+}
+
+// truncate cuts an encoding to limit tokens. Special tokens (those of zero width) at either end stay: the last token is [SEP] as
+// in a text that fits, which is what the model was trained on.
+func truncate(e tokenizer.Encoding, limit int) (input, error) {
+	n := len(e.IDs)
+	if n == 0 || len(e.TypeIDs) != n || len(e.Offsets) != n {
+		return input{}, fmt.Errorf("%w: no tokens", ErrUnsupported)
+	}
+	if n <= limit {
+		return input{ids: e.IDs, types: e.TypeIDs}, nil
+	}
+	special := func(i int) bool { return e.Offsets[i][0] == e.Offsets[i][1] }
+	head, tail := 0, 0
+	for head < n && special(head) {
+		head++
+	}
+	for tail < n-head && special(n-1-tail) {
+		tail++
+	}
+	if head+tail > limit {
+		return input{}, fmt.Errorf("%w: %d special tokens, but only %d tokens a text", ErrUnsupported, head+tail, limit)
+	}
+	return input{
+		ids:   slices.Concat(e.IDs[:limit-tail], e.IDs[n-tail:]),
+		types: slices.Concat(e.TypeIDs[:limit-tail], e.TypeIDs[n-tail:]),
+	}, nil
+}
+
+// plan groups the inputs that have no error into runs: texts of like length together, the longest last, at most so many tokens with
+// padding. A budget of -1 makes runs of one, in order.
+func plan(inputs []input, errs []error, budget int) [][]int {
+	var rows []int
+	for i := range inputs {
+		if errs[i] == nil {
+			rows = append(rows, i)
+		}
+	}
+	if budget > 0 {
+		slices.SortStableFunc(rows, func(a, b int) int { return cmp.Compare(len(inputs[a].ids), len(inputs[b].ids)) })
+	}
+	var runs [][]int
+	for start := 0; start < len(rows); {
+		end := start + 1
+		for end < len(rows) && (end-start+1)*len(inputs[rows[end]].ids) <= budget {
+			end++
+		}
+		runs = append(runs, rows[start:end])
+		start = end
+	}
+	return runs
+}
+
+// tensors lays the rows out for the graph's inputs, padded at the right to width.
+func (b *batch) tensors(rows []int, width int, names []string, padID int64) [][]int64 {
+	data := make([][]int64, len(names))
+	for k, name := range names {
+		data[k] = make([]int64, len(rows)*width)
+		for i, row := range rows {
+			line := data[k][i*width : (i+1)*width]
+			in := b.inputs[row]
+			for j := range line {
+				switch {
+				case j >= len(in.ids):
+					if name == "input_ids" {
+						line[j] = padID
+					}
+				case name == "input_ids":
+					line[j] = int64(in.ids[j])
+				case name == "attention_mask":
+					line[j] = 1
+				case name == "token_type_ids":
+					line[j] = int64(in.types[j])
+				}
+			}
+		}
+	}
+	return data
+}
+
+// batch is one call of Embed; its slices are aligned with the texts.
+type batch struct {
+	inputs  []input
+	vectors [][]float32
+	errs    []error
+}
+
+// fingerprint changes with whatever changes vectors: the graph, its weights, the tokenizer, the pooling, the limit.
+func fingerprint(f folder, g graph, s signature) (string, error) {
+	hash := sha256.New()
+	fmt.Fprintf(hash, "tidemark text 1\ngraph %s\noutput %s\npooling %s\nnormalize %t\nlimit %d\n",
+		g.sha256, s.output, f.pooling, f.normalize, f.limit)
+	files := []string{f.tokenizer}
+	for _, name := range g.external {
+		if !filepath.IsLocal(filepath.FromSlash(name)) {
+			return "", fmt.Errorf("%s: external weights %q are not inside the folder", f.onnx, name)
+		}
+		files = append(files, filepath.Join(filepath.Dir(f.onnx), filepath.FromSlash(name)))
+	}
+	for _, path := range files {
+		file, size, err := openRegular(path)
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(hash, "file %d\n", size)
+		_, err = io.Copy(hash, file)
+		file.Close()
+		if err != nil {
+			return "", err
+		}
+	}
+	return hex.EncodeToString(hash.Sum(nil)), nil
+}
