@@ -16,6 +16,16 @@ var (
 	ErrValue = errors.New("vectorstore: unsupported property value")
 	// ErrKey: a key column's value has no defined id.
 	ErrKey = errors.New("vectorstore: unsupported key")
+	// ErrNoKey: a change of a row has no key, so that its object has no id.
+	ErrNoKey = errors.New("vectorstore: event without a key")
+	// ErrNoRow: a create, update or read event lacks the row as it is after the change.
+	ErrNoRow = errors.New("vectorstore: event without its row")
+	// ErrUnavailable: the event lacks the values of columns that the change left as they were.
+	ErrUnavailable = errors.New("vectorstore: unavailable columns")
+	// ErrTruncate: the table was truncated, and the store is no [Clearer].
+	ErrTruncate = errors.New("vectorstore: the store cannot be cleared")
+	// ErrOp: the event's operation is unknown.
+	ErrOp = errors.New("vectorstore: unknown operation")
 )
 
 // BatchError says which mutations of one Apply call, or events of one [Sink.Handle] call, failed.

@@ -63,7 +63,7 @@ func number(n json.Number) (any, error) {
 	}
 	f, err := n.Float64()
 	if err != nil {
-		return nil, valueError("%.64q is not a number", string(n))
+		return nil, valueError("a json.Number is not a number")
 	}
 	return finite(f)
 }
@@ -93,7 +93,7 @@ func reflected(r reflect.Value, depth int) (any, error) {
 		return r.Int(), nil
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
 		if r.Uint() > math.MaxInt64 {
-			return nil, valueError("%d is beyond int64", r.Uint())
+			return nil, valueError("an integer is beyond int64")
 		}
 		return int64(r.Uint()), nil
 	case reflect.Float32, reflect.Float64:

@@ -1,0 +1,180 @@
+package vectorstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tidemark-go/tidemark/cdc"
+)
+
+// Mapping says how a row of T becomes an object.
+type Mapping[T any] struct {
+	// Version names this mapping in the lineage of objects; see SinkOptions.Lineage.
+	Version string
+	// Key returns the key that the object's id is made of, [UUID5]. Nil: the event's key as it is. It must answer the same for the same key
+	// always, and must not change what it is given. Its every error is permanent.
+	Key func(cdc.Key) (cdc.Key, error)
+	// Vectors are the named vectors, of different names. See [Embed].
+	Vectors []Vector[T]
+	// Properties returns the object's properties, all of them each time: one that is no longer there is removed. See [Value] for what
+	// they may be. Nil: objects without properties.
+	Properties func(T) map[string]any
+	// Filter says which rows are wanted; the objects of others are deleted. Nil: all. An unwanted row leaves a remembered deletion, so that
+	// an older change of it that comes late is not taken for the newest.
+	Filter func(T) bool
+}
+
+// The properties of SinkOptions.Lineage.
+const (
+	LineagePosition  = "lineage_position"   // text: the event's cdc.Position
+	LineageMapping   = "lineage_mapping"    // text: Mapping.Version
+	LineageModels    = "lineage_models"     // text[]: "<vector>=<model's fingerprint>"
+	LineageIndexedAt = "lineage_indexed_at" // date: when the sink wrote the object, by this machine's clock
+)
+
+// SinkOptions are the options of a [Sink]. The zero value is ready to use.
+type SinkOptions struct {
+	// Lineage adds the Lineage properties to every object: where it comes from and what made it. A store with a schema must have them.
+	Lineage bool
+	// Observe, when not nil, is told of each event that is done, after its effect is durable, in the order of the batch. It is called by Handle, so
+	// by several goroutines at once if Handle is, and Handle waits for it. Events that fail are not reported; Handle's error has them.
+	Observe func(Outcome)
+	// MeterProvider and TracerProvider take the metrics and spans. Nil: OpenTelemetry's global ones.
+	MeterProvider  metric.MeterProvider
+	TracerProvider trace.TracerProvider
+}
+
+// Sink turns change events of rows of T into writes of a [Store]. Use [NewSink]. It has no state of its own but what the Store remembers.
+type Sink[T any] struct {
+	store     Store
+	mapping   Mapping[T]
+	options   SinkOptions
+	lineage   []string // the LineageModels of every object
+	telemetry telemetry
+}
+
+// NewSink returns a sink that writes to s. Its error joins all that is wrong with the mapping.
+func NewSink[T any](s Store, m Mapping[T], o SinkOptions) (*Sink[T], error) {
+	tel, err := newTelemetry(o)
+	if err = errors.Join(m.validate(), err); s == nil {
+		err = errors.Join(errors.New("vectorstore: NewSink needs a store"), err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	sink := &Sink[T]{store: s, mapping: m, options: o, telemetry: tel}
+	for _, v := range m.Vectors {
+		sink.lineage = append(sink.lineage, v.Name+"="+v.model.Fingerprint)
+	}
+	return sink, nil
+}
+
+func (m *Mapping[T]) validate() error {
+	var errs []error
+	if len(m.Vectors) == 0 && m.Properties == nil {
+		errs = append(errs, errors.New("vectorstore: the mapping has neither vectors nor properties"))
+	}
+	names := map[string]bool{}
+	for i, v := range m.Vectors {
+		switch {
+		case v.Name == "":
+			errs = append(errs, fmt.Errorf("vectorstore: vector %d of the mapping has no name", i))
+		case names[v.Name]:
+			errs = append(errs, fmt.Errorf("vectorstore: the mapping has two vectors %q", v.Name))
+		case v.err != nil:
+			errs = append(errs, fmt.Errorf("vectorstore: vector %q of the mapping: %w", v.Name, v.err))
+		case v.embed == nil:
+			errs = append(errs, fmt.Errorf("vectorstore: vector %q of the mapping was not made by Embed", v.Name))
+		}
+		names[v.Name] = true
+	}
+	return errors.Join(errs...)
+}
+
+// Handle brings the store to the state after the events. It returns nil when all of them are done and their effects durable;
+// otherwise an error with ItemErrors() []error, aligned with events: nil means done, and an item error with a method Permanent() bool
+// that answers true will come again at every try.
+//
+// Events of one key must come in the order of their topic, and by one caller at a time; different keys may be handled concurrently. What
+// was done before is skipped when it comes again. A panic of the mapping's functions or of an embedder passes through; then nothing may be
+// taken as done.
+func (s *Sink[T]) Handle(ctx context.Context, events []cdc.Event[T]) error {
+	errs := make([]error, len(events))
+	for start := 0; start < len(events); {
+		end := start
+		for end < len(events) && events[end].Op != cdc.OpTruncate {
+			end++
+		}
+		s.rows(ctx, events[start:end], errs[start:end])
+		if end == len(events) {
+			break
+		}
+		if err := s.truncate(ctx, &events[end], errs[start:end]); err != nil {
+			errs[end] = err
+			if !isPermanent(err) { // what comes after it must not be written before it
+				for i := range errs[end+1:] {
+					errs[end+1+i] = fmt.Errorf("vectorstore: waits for the truncate before it: %w", err)
+				}
+				break
+			}
+		}
+		start = end + 1
+	}
+	s.telemetry.failures(ctx, errs)
+	return NewBatchError(errs)
+}
+
+// truncate clears the store, unless an event before it waits to be tried again, which would then bring back a row.
+func (s *Sink[T]) truncate(ctx context.Context, e *cdc.Event[T], before []error) error {
+	for _, err := range before {
+		if err != nil && !isPermanent(err) {
+			return fmt.Errorf("vectorstore: %s: the truncate waits for the changes before it: %w", table(e), err)
+		}
+	}
+	c, ok := s.store.(Clearer)
+	if !ok {
+		return Permanent(fmt.Errorf("%w: %s: delete its objects, then skip the event", ErrTruncate, table(e)))
+	}
+	start := time.Now()
+	if err := s.telemetry.write(ctx, 1, func(ctx context.Context) error { return c.Clear(ctx, "") }); err != nil {
+		return fmt.Errorf("vectorstore: %s: truncate: %w", table(e), err)
+	}
+	o := outcomeOf(e, Ref{}, Cleared)
+	o.Write = time.Since(start)
+	s.report(ctx, e, o, time.Now())
+	return nil
+}
+
+func outcomeOf[T any](e *cdc.Event[T], r Ref, k Kind) Outcome {
+	return Outcome{Ref: r, Key: e.Key, Op: e.Op, Kind: k, Position: e.Position()}
+}
+
+// report completes and publishes the outcome of an event whose effect has been durable since done.
+func (s *Sink[T]) report(ctx context.Context, e *cdc.Event[T], o Outcome, done time.Time) {
+	if o.Kind.written() {
+		if commit := e.Source.CommitTime; !commit.IsZero() && !e.Source.Snapshot {
+			o.Freshness = max(0, done.Sub(commit))
+			s.telemetry.fresh(ctx, o.Freshness)
+		}
+		if published := e.Record.PublishTime; !published.IsZero() {
+			o.Latency = max(0, done.Sub(published))
+		}
+	}
+	s.telemetry.done(ctx, o.Kind)
+	if s.options.Observe != nil {
+		s.options.Observe(o)
+	}
+}
+
+// table names the event's table for an error, or its topic where the event does not say.
+func table[T any](e *cdc.Event[T]) string {
+	if e.Source.Table == "" {
+		return fmt.Sprintf("topic %q", e.Record.Topic)
+	}
+	return fmt.Sprintf("table %q", e.Source.Schema+"."+e.Source.Table)
+}
