@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	ort "github.com/yalue/onnxruntime_go"
@@ -93,8 +94,14 @@ func openText(o TextOptions) (*Text, string, error) {
 		return nil, "", fmt.Errorf("%w (%s)", err, f.onnx)
 	}
 	tok, err := tokenizer.Load(f.tokenizer)
+	if errors.Is(err, tokenizer.ErrUnsupported) {
+		return nil, "", fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
 	if err != nil {
 		return nil, "", fmt.Errorf("%w: %w", ErrModel, err)
+	}
+	if empty, err := tok.Encode(""); err == nil && len(empty.IDs) > f.limit {
+		return nil, "", fmt.Errorf("%w: %d special tokens, but only %d tokens a text", ErrUnsupported, len(empty.IDs), f.limit)
 	}
 	fingerprint, err := fingerprint(f, g, s)
 	if err != nil {
@@ -212,7 +219,7 @@ func (t *Text) run(ctx context.Context, b *batch, rows []int) error {
 			vector = t.folder.pooling.pool(hidden[i*width*dims:(i*width+n)*dims], n, dims)
 		}
 		if err := finish(vector, t.folder.normalize); err != nil {
-			b.errs[row] = err
+			b.errs[row] = permanentError{err}
 			continue
 		}
 		b.vectors[row] = vector
@@ -261,7 +268,15 @@ func (t *Text) runGraph(ctx context.Context, data [][]int64, rows, width int, hi
 func (t *Text) encode(text string) (input, error) {
 	encoding, err := t.tokenizer.Encode(text)
 	if err != nil {
-		return input{}, fmt.Errorf("onnx: %w", err)
+		return input{}, permanentError{fmt.Errorf("onnx: %w", err)}
 	}
-	return truncate(encoding, t.model.MaxLength)
+	in, err := truncate(encoding, t.model.MaxLength)
+	if err != nil {
+		return input{}, permanentError{err}
+	}
+	if id := slices.Max(in.ids); t.folder.vocabulary > 0 && int(id) >= t.folder.vocabulary {
+		return input{}, permanentError{fmt.Errorf("%w: the tokenizer's id %d is outside of config.json's vocabulary of %d",
+			ErrModel, id, t.folder.vocabulary)}
+	}
+	return in, nil
 }

@@ -1,0 +1,159 @@
+package onnx
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestReadFolder(t *testing.T) {
+	base := testFolder([]byte("graph"))
+	normalized := []any{
+		files{"path": "0_Transformer", "type": "sentence_transformers.models.Transformer"},
+		files{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+		files{"path": "2_Normalize", "type": "sentence_transformers.models.Normalize"},
+	}
+	moved := files{"modules.json": normalized, "1_Pooling/config.json": base["1_Pooling/config.json"]}
+	for _, name := range []string{"config.json", "tokenizer.json", "sentence_bert_config.json"} {
+		moved["0_Transformer/"+name] = base[name]
+	}
+	moved["0_Transformer/onnx/model.onnx"] = []byte("graph")
+	tests := map[string]struct {
+		folder files
+		file   string
+		want   folder
+		onnx   string
+	}{
+		"plain":              {folder: base, want: folder{pooling: poolMean, limit: 16}},
+		"in a subfolder":     {folder: moved, want: folder{pooling: poolMean, limit: 16, normalize: true}, onnx: "0_Transformer/onnx/model.onnx"},
+		"limit of tokenizer": {folder: base.with("tokenizer_config.json", files{"model_max_length": 9}), want: folder{pooling: poolMean, limit: 9}},
+		"limit of positions": {folder: base.with("sentence_bert_config.json", nil), want: folder{pooling: poolMean, limit: 512}},
+		"no limit of its own": {
+			folder: base.with("sentence_bert_config.json", files{"max_seq_length": nil}).with("tokenizer_config.json", nil), want: folder{pooling: poolMean, limit: 512},
+		},
+		"positions after the padding id": {
+			folder: base.with("sentence_bert_config.json", nil).with("config.json", files{"model_type": "xlm-roberta", "max_position_embeddings": 514, "pad_token_id": 1}),
+			want:   folder{pooling: poolMean, limit: 512, padID: 1},
+		},
+		"no limit at all": {
+			folder: base.with("sentence_bert_config.json", nil).with("config.json", files{"max_position_embeddings": nil}), want: folder{pooling: poolMean},
+		},
+		"cls":               {folder: base.with("1_Pooling/config.json", files{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}), want: folder{pooling: poolCLS, limit: 16}},
+		"max":               {folder: base.with("1_Pooling/config.json", files{"pooling_mode_max_tokens": true, "pooling_mode_mean_tokens": false}), want: folder{pooling: poolMax, limit: 16}},
+		"last":              {folder: base.with("1_Pooling/config.json", files{"pooling_mode_lasttoken": true, "pooling_mode_mean_tokens": false}), want: folder{pooling: poolLast, limit: 16}},
+		"mode as a word":    {folder: base.with("1_Pooling/config.json", files{"pooling_mode": "cls", "pooling_mode_mean_tokens": false}), want: folder{pooling: poolCLS, limit: 16}},
+		"byte order mark":   {folder: base.with("tokenizer_config.json", []byte("\xef\xbb\xbf{\"model_max_length\": 7}")), want: folder{pooling: poolMean, limit: 7}},
+		"named file":        {folder: base.with("onnx/small.onnx", []byte("g")), file: "onnx/small.onnx", want: folder{pooling: poolMean, limit: 16}, onnx: "onnx/small.onnx"},
+		"both places":       {folder: base.with("onnx/model.onnx", []byte("g")), want: folder{pooling: poolMean, limit: 16}},
+		"only other":        {folder: base.with("onnx/small.onnx", []byte("g")).with("model.onnx", nil), want: folder{pooling: poolMean, limit: 16}, onnx: "onnx/small.onnx"},
+		"no prompts":        {folder: base.with("config_sentence_transformers.json", files{"prompts": files{}, "default_prompt_name": nil}), want: folder{pooling: poolMean, limit: 16}},
+		"DistilBERT's size": {folder: base.with("config.json", files{"hidden_size": nil, "dim": testDims}), want: folder{pooling: poolMean, limit: 16}},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := test.folder.write(t)
+			got, err := readFolder(dir, test.file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if test.onnx == "" {
+				test.onnx = "model.onnx"
+			}
+			if got.onnx != filepath.Join(dir, filepath.FromSlash(test.onnx)) {
+				t.Errorf("graph %s, want %s", got.onnx, test.onnx)
+			}
+			if got.name != "test-model" || got.dimensions != testDims || got.vocabulary != len(testVocabulary) || filepath.Base(got.tokenizer) != "tokenizer.json" {
+				t.Errorf("read %+v", got)
+			}
+			if got.pooling != test.want.pooling || got.normalize != test.want.normalize || got.limit != test.want.limit || got.padID != test.want.padID {
+				t.Errorf("read %+v, want %+v", got, test.want)
+			}
+		})
+	}
+}
+
+func TestReadFolderErrors(t *testing.T) {
+	base := testFolder([]byte("graph"))
+	modules := func(types ...string) files {
+		var list []any
+		for i, kind := range types {
+			list = append(list, files{"path": []string{"", "1_Pooling", "2", "3"}[i], "type": "sentence_transformers.models." + kind})
+		}
+		return base.with("modules.json", list)
+	}
+	outside := base.with("modules.json", []any{files{"path": "", "type": "Transformer"}, files{"path": "../elsewhere", "type": "Pooling"}})
+	tests := map[string]struct {
+		folder files
+		file   string
+		err    error
+		says   string
+	}{
+		"no modules.json":         {folder: base.with("modules.json", nil), err: ErrModel, says: "modules.json"},
+		"modules.json no JSON":    {folder: base.with("modules.json", []byte("[{")), err: ErrModel, says: "modules.json"},
+		"modules.json no list":    {folder: base.with("modules.json", []byte("{}")), err: ErrModel, says: "modules.json"},
+		"no modules":              {folder: base.with("modules.json", []byte("[]")), err: ErrUnsupported, says: "modules.json"},
+		"a dense layer":           {folder: modules("Transformer", "Pooling", "Dense"), err: ErrUnsupported, says: "Dense"},
+		"a fourth module":         {folder: modules("Transformer", "Pooling", "Normalize", "Dense"), err: ErrUnsupported, says: "Dense"},
+		"no pooling":              {folder: modules("Transformer", "Normalize"), err: ErrUnsupported, says: "Normalize"},
+		"a CLIP model":            {folder: modules("CLIPModel"), err: ErrUnsupported, says: "CLIPModel"},
+		"a path outside":          {folder: outside, err: ErrModel, says: "../elsewhere"},
+		"no config.json":          {folder: base.with("config.json", nil), err: ErrModel, says: "config.json"},
+		"no tokenizer.json":       {folder: base.with("tokenizer.json", nil), err: ErrModel, says: "tokenizer.json"},
+		"no pooling config":       {folder: base.with("1_Pooling/config.json", nil), err: ErrModel, says: "1_Pooling"},
+		"no ONNX file":            {folder: base.with("model.onnx", nil), err: ErrModel, says: "model.onnx"},
+		"several ONNX files":      {folder: base.with("model.onnx", nil).with("a.onnx", []byte("a")).with("onnx/b.onnx", []byte("b")), err: ErrModel, says: "TextOptions.File"},
+		"File is not there":       {folder: base, file: "other.onnx", err: ErrModel, says: "other.onnx"},
+		"File is outside":         {folder: base, file: "../model.onnx", err: ErrModel, says: "../model.onnx"},
+		"two pooling modes":       {folder: base.with("1_Pooling/config.json", files{"pooling_mode_cls_token": true}), err: ErrUnsupported, says: "[cls mean]"},
+		"no pooling mode":         {folder: base.with("1_Pooling/config.json", files{"pooling_mode_mean_tokens": false}), err: ErrUnsupported, says: "pooling modes []"},
+		"weighted mean":           {folder: base.with("1_Pooling/config.json", files{"pooling_mode_mean_tokens": false, "pooling_mode_weightedmean_tokens": true}), err: ErrUnsupported, says: "weightedmean"},
+		"dimensions disagree":     {folder: base.with("1_Pooling/config.json", files{"word_embedding_dimension": 8}), err: ErrModel, says: "hidden_size 4"},
+		"no dimension":            {folder: base.with("1_Pooling/config.json", files{"word_embedding_dimension": nil}).with("config.json", files{"hidden_size": nil}), err: ErrModel, says: "dimension"},
+		"a huge dimension":        {folder: base.with("1_Pooling/config.json", files{"word_embedding_dimension": 1e12}).with("config.json", files{"hidden_size": nil}), err: ErrModel, says: "dimension"},
+		"limit zero":              {folder: base.with("sentence_bert_config.json", files{"max_seq_length": 0}), err: ErrModel, says: "max_seq_length"},
+		"limit negative":          {folder: base.with("tokenizer_config.json", files{"model_max_length": -1}), err: ErrModel, says: "model_max_length"},
+		"padding id out of range": {folder: base.with("config.json", files{"pad_token_id": 99}), err: ErrModel, says: "pad_token_id"},
+		"truncation at the left":  {folder: base.with("tokenizer_config.json", files{"truncation_side": "left"}), err: ErrUnsupported, says: "truncation_side"},
+		"lower-casing":            {folder: base.with("sentence_bert_config.json", files{"do_lower_case": true}), err: ErrUnsupported, says: "do_lower_case"},
+		"a default prompt":        {folder: base.with("config_sentence_transformers.json", files{"default_prompt_name": "query"}), err: ErrUnsupported, says: "query"},
+		"a huge config":           {folder: base.with("config.json", make([]byte, maxConfig+1)), err: ErrModel, says: "longer than"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := readFolder(test.folder.write(t), test.file)
+			if !errors.Is(err, test.err) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("error %v, want %v that says %q", err, test.err, test.says)
+			}
+		})
+	}
+	t.Run("no folder", func(t *testing.T) {
+		for _, dir := range []string{filepath.Join(t.TempDir(), "absent"), filepath.Join(base.write(t), "config.json")} {
+			if _, err := readFolder(dir, ""); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), dir) {
+				t.Errorf("error %v", err)
+			}
+		}
+	})
+	t.Run("a folder in a file's place", func(t *testing.T) {
+		dir := base.with("config.json", nil).write(t)
+		if err := os.Mkdir(filepath.Join(dir, "config.json"), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readFolder(dir, ""); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), "config.json") {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestFolderName(t *testing.T) {
+	for dir, want := range map[string]string{
+		"/models/all-MiniLM-L6-v2": "all-MiniLM-L6-v2",
+		"/hub/models--sentence-transformers--all-MiniLM-L6-v2/snapshots/c9745ed1": "all-MiniLM-L6-v2",
+		"/hub/snapshots/plain": "plain",
+	} {
+		if got := folderName(filepath.FromSlash(dir)); got != want {
+			t.Errorf("%s is named %q, want %q", dir, got, want)
+		}
+	}
+}
