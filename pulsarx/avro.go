@@ -1,0 +1,267 @@
+package pulsarx
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hamba/avro/v2"
+)
+
+// maxWriterSchemas bounds how many writer schemas a codec keeps resolved; a topic has a handful. Beyond it they are resolved anew.
+const maxWriterSchemas = 1000
+
+// AvroCodec is Avro with schema resolution; see Avro and AvroSchema. It is safe for concurrent use.
+type AvroCodec[T any] struct{ reader *avroReader }
+
+// Avro is the codec of Pulsar's AVRO schema, with the schema reflected from T, always the same text for the same type:
+//
+//   - bool, integers, floats, string and []byte are Avro's; unsigned integers must fit (uint and uint64 have no Avro type);
+//   - time.Time is a timestamp-micros, time.Duration a long of nanoseconds, and [N]byte a fixed;
+//   - a pointer is a nullable union, null by default; slices are arrays, maps with string keys are maps;
+//   - a struct is a record named after its type, embedded structs give their fields to the outer one;
+//   - a type with MarshalText and UnmarshalText is a string.
+//
+// A field is named by its tag, or as in Go: `avro:"full_name,alias=name,default=7"`. An alias (several may stand there) is an
+// older name of the field, the default is what a message of an older writer reads as; it comes last and may hold commas. "-"
+// leaves a field out.
+//
+// Messages are decoded with their writer's schema, resolved against this one as the Avro specification says, except that the
+// names of records are not compared: ProductV1 reads as ProductV2 where their fields agree. A message without a schema version
+// is taken as written with this schema.
+func Avro[T any]() AvroCodec[T] {
+	return AvroCodec[T]{&avroReader{text: schemaText[T](avroTags)}}
+}
+
+// AvroSchema is Avro with the schema given as text, which is registered as it stands. T's fields are matched by name.
+func AvroSchema[T any](text string) AvroCodec[T] {
+	return AvroCodec[T]{&avroReader{text: func() ([]byte, error) { return []byte(text), nil }}}
+}
+
+// Schema returns Pulsar's AVRO with the definition, or why T or the text is not one.
+func (c AvroCodec[T]) Schema() (Schema, error) {
+	own, err := c.own()
+	if err != nil {
+		return Schema{}, err
+	}
+	return Schema{Type: "AVRO", Definition: own.text}, nil
+}
+
+// Encode appends v in Avro's binary form.
+func (c AvroCodec[T]) Encode(dst []byte, v T) (out []byte, err error) {
+	own, err := c.own()
+	if err != nil {
+		return nil, err
+	}
+	defer recovered(&err)
+	payload, err := own.api.Marshal(own.schema, &v)
+	if err != nil {
+		return nil, fmt.Errorf("pulsarx: Avro: %w", err)
+	}
+	if len(dst) == 0 {
+		return payload, nil
+	}
+	return append(dst, payload...), nil
+}
+
+// Decode reads the payload with the writer's schema, and returns what the reader's schema makes of it. A payload that ends early,
+// has bytes left over or is not of its schema is an error.
+func (c AvroCodec[T]) Decode(r Raw) (v T, err error) {
+	if c.reader == nil {
+		return v, errNoAvroSchema
+	}
+	s, err := c.reader.resolved(r)
+	if err != nil {
+		return v, err
+	}
+	if err := checkAvro(s.writer, r.Value); err != nil {
+		return v, fmt.Errorf("pulsarx: Avro: %w", err)
+	}
+	defer recovered(&err)
+	if err := s.api.Unmarshal(s.schema, r.Value, &v); err != nil {
+		return v, fmt.Errorf("pulsarx: Avro: %w", err)
+	}
+	return v, nil
+}
+
+var errNoAvroSchema = errors.New("pulsarx: an AvroCodec is made by Avro or AvroSchema")
+
+func (c AvroCodec[T]) own() (*avroResolved, error) {
+	if c.reader == nil {
+		return nil, errNoAvroSchema
+	}
+	return c.reader.own()
+}
+
+// recovered turns a panic of the Avro library into an error.
+func recovered(err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("pulsarx: Avro: %w", panicError{p})
+	}
+}
+
+// avroReader is a reader's schema, and the writer's schemas that were resolved against it.
+type avroReader struct {
+	text func() ([]byte, error)
+
+	once  sync.Once
+	self  *avroResolved
+	err   error
+	cache sync.Map // writer's schema text -> func() (*avroResolved, error)
+	count atomic.Int64
+}
+
+// avroResolved decodes what one writer's schema wrote. The api is its own, since its cache of decoders does not tell schemas apart
+// that differ in defaults alone.
+type avroResolved struct {
+	text           []byte
+	writer, schema avro.Schema
+	api            avro.API
+}
+
+func newAvroResolved(text []byte, writer, schema avro.Schema) *avroResolved {
+	// checkAvro has bounded every length by the payload's before the library reads it.
+	return &avroResolved{text, writer, schema, avro.Config{MaxByteSliceSize: -1}.Freeze()}
+}
+
+func (a *avroReader) own() (*avroResolved, error) {
+	a.once.Do(func() {
+		var text []byte
+		if text, a.err = a.text(); a.err != nil {
+			return
+		}
+		schema, err := parseAvro(text)
+		if err != nil {
+			a.err = fmt.Errorf("pulsarx: Avro schema: %w", err)
+			return
+		}
+		a.self = newAvroResolved(text, schema, schema)
+	})
+	return a.self, a.err
+}
+
+// resolved returns how to read a message that was written with r's schema.
+func (a *avroReader) resolved(r Raw) (*avroResolved, error) {
+	own, err := a.own()
+	switch {
+	case err != nil || len(r.Schema) == 0 && r.SchemaType == "":
+		return own, err
+	case r.SchemaType != "AVRO":
+		return nil, fmt.Errorf("pulsarx: the message was written with a schema of type %s, not AVRO", r.SchemaType)
+	case string(r.Schema) == string(own.text):
+		return own, nil
+	}
+	if f, ok := a.cache.Load(string(r.Schema)); ok {
+		return f.(func() (*avroResolved, error))()
+	}
+	f := sync.OnceValues(func() (*avroResolved, error) { return resolveAvro(own.text, r.Schema) })
+	if a.count.Load() < maxWriterSchemas {
+		if _, loaded := a.cache.LoadOrStore(string(r.Schema), f); !loaded {
+			a.count.Add(1)
+		}
+	}
+	return f()
+}
+
+// parseAvro parses with a cache of its own: the library's shared one lets a schema refer to names that another one defined.
+func parseAvro(text []byte) (s avro.Schema, err error) {
+	defer recovered(&err)
+	return avro.ParseBytesWithCache(text, "", &avro.SchemaCache{})
+}
+
+func resolveAvro(reader, writer []byte) (_ *avroResolved, err error) {
+	defer recovered(&err)
+	w, err := parseAvro(writer)
+	if err != nil {
+		return nil, fmt.Errorf("pulsarx: the writer's Avro schema: %w", err)
+	}
+	var tree any
+	if err := json.Unmarshal(reader, &tree); err != nil {
+		return nil, fmt.Errorf("pulsarx: Avro schema: %w", err)
+	}
+	adoptNames(tree, w, map[string]bool{})
+	aligned, err := json.Marshal(tree)
+	if err != nil {
+		return nil, fmt.Errorf("pulsarx: Avro schema: %w", err)
+	}
+	r, err := parseAvro(aligned)
+	if err != nil {
+		return nil, fmt.Errorf("pulsarx: Avro schema: %w", err)
+	}
+	s, err := avro.NewSchemaCompatibility().Resolve(r, w)
+	if err != nil {
+		return nil, fmt.Errorf("pulsarx: the writer's Avro schema does not resolve: %w", err)
+	}
+	return newAvroResolved(reader, w, s), nil
+}
+
+// adoptNames gives the reader's records, in the tree of their JSON, the writer's names as aliases: what is a record at the same
+// place is meant to be the same record. Each writer's name is given once.
+func adoptNames(reader any, w avro.Schema, given map[string]bool) {
+	if ref, ok := w.(*avro.RefSchema); ok {
+		w = ref.Schema()
+	}
+	switch r := reader.(type) {
+	case []any:
+		for _, branch := range r {
+			adoptNames(branch, w, given)
+		}
+		return
+	case map[string]any:
+		if union, ok := w.(*avro.UnionSchema); ok {
+			for _, branch := range union.Types() {
+				adoptNames(r, branch, given)
+			}
+			return
+		}
+		switch w := w.(type) {
+		case *avro.RecordSchema:
+			if r["type"] == "record" {
+				adoptRecord(r, w, given)
+			}
+		case *avro.ArraySchema:
+			adoptNames(r["items"], w.Items(), given)
+		case *avro.MapSchema:
+			adoptNames(r["values"], w.Values(), given)
+		}
+		if _, primitive := r["type"].(string); !primitive {
+			adoptNames(r["type"], w, given)
+		}
+	}
+}
+
+func adoptRecord(r map[string]any, w *avro.RecordSchema, given map[string]bool) {
+	if given[w.FullName()] {
+		return
+	}
+	given[w.FullName()] = true
+	if r["name"] != w.Name() {
+		aliases, _ := r["aliases"].([]any)
+		r["aliases"] = append(aliases, w.FullName())
+	}
+	fields, _ := r["fields"].([]any)
+	for _, f := range fields {
+		field, _ := f.(map[string]any)
+		for _, wf := range w.Fields() {
+			if named(field, wf.Name()) {
+				adoptNames(field["type"], wf.Type(), given)
+			}
+		}
+	}
+}
+
+// named says whether a field of a schema's JSON has the name, or had it.
+func named(field map[string]any, name string) bool {
+	if field["name"] == name {
+		return true
+	}
+	aliases, _ := field["aliases"].([]any)
+	for _, alias := range aliases {
+		if alias == name {
+			return true
+		}
+	}
+	return false
+}

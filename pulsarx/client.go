@@ -1,0 +1,228 @@
+package pulsarx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
+	"github.com/apache/pulsar-client-go/pulsar/log"
+)
+
+// ClientOptions say where Pulsar is. Only URL is required.
+type ClientOptions struct {
+	// URL is the broker's or proxy's: pulsar://host:6650, or pulsar+ssl://; several hosts are separated by commas.
+	URL string
+	// AdminURL is where the admin HTTP interface answers: http://host:8080. Producers, consumers and replays do without.
+	AdminURL string
+	// Token is a JSON Web Token to authenticate with. It excludes Pulsar.Authentication.
+	Token string
+	// Logger gets the background warnings of pulsar-client-go: lost connections and the like, never payloads, properties or
+	// credentials. By default they are dropped, since whatever concerns a caller is returned as an error too.
+	Logger *slog.Logger
+	// Pulsar are the options of pulsar-client-go, for TLS, other authentication, time limits and memory. Its URL and Logger are
+	// set from the fields above. Two limits have other defaults than there: ConnectionTimeout is 5 s, and OperationTimeout, after
+	// which an unreachable server is an error, 15 s.
+	Pulsar pulsar.ClientOptions
+}
+
+func (o ClientOptions) withDefaults() ClientOptions {
+	o.Pulsar.URL = o.URL
+	if o.Pulsar.ConnectionTimeout == 0 {
+		o.Pulsar.ConnectionTimeout = 5 * time.Second
+	}
+	if o.Pulsar.OperationTimeout == 0 {
+		o.Pulsar.OperationTimeout = 15 * time.Second
+	}
+	if o.Token != "" && o.Pulsar.Authentication == nil {
+		o.Pulsar.Authentication = pulsar.NewAuthenticationToken(o.Token)
+	}
+	o.Pulsar.Logger = log.DefaultNopLogger()
+	if o.Logger != nil {
+		o.Pulsar.Logger = quietLogger{o.Logger}
+	}
+	return o
+}
+
+func (o ClientOptions) validate() error {
+	var errs []error
+	if err := checkURL(o.URL, "pulsar", "pulsar+ssl"); err != nil {
+		errs = append(errs, fmt.Errorf("ClientOptions.URL: %w", err))
+	}
+	if o.AdminURL != "" {
+		if err := checkURL(o.AdminURL, "http", "https"); err != nil {
+			errs = append(errs, fmt.Errorf("ClientOptions.AdminURL: %w", err))
+		}
+	}
+	if o.Token != "" && o.Pulsar.Authentication != nil {
+		errs = append(errs, errors.New("ClientOptions.Token and Pulsar.Authentication exclude each other"))
+	}
+	if o.Pulsar.URL != "" && o.Pulsar.URL != o.URL {
+		errs = append(errs, errors.New("ClientOptions.Pulsar.URL: set ClientOptions.URL instead"))
+	}
+	return errors.Join(errs...)
+}
+
+// checkURL accepts scheme://host:port[,host:port...]. The error does not repeat a URL that holds a password.
+func checkURL(text string, schemes ...string) error {
+	if text == "" {
+		return errors.New("missing")
+	}
+	scheme, rest, ok := strings.Cut(text, "://")
+	known := false
+	for _, s := range schemes {
+		known = known || s == scheme
+	}
+	if !ok || !known {
+		return fmt.Errorf("want %s://host:port", schemes[0])
+	}
+	for host := range strings.SplitSeq(rest, ",") {
+		u, err := url.Parse(scheme + "://" + host)
+		if err != nil || u.Hostname() == "" || u.User != nil {
+			return fmt.Errorf("want %s://host:port", schemes[0])
+		}
+	}
+	return nil
+}
+
+// Client holds the connections that producers, consumers and replays share. It is safe for concurrent use.
+type Client struct {
+	options ClientOptions
+	pulsar  pulsar.Client
+	schemas *schemaLookup
+	tel     *telemetry
+
+	mu     sync.Mutex
+	closed bool // no new producers or consumers
+}
+
+// NewClient checks the options and returns a client. It connects when the first producer, consumer or replay needs it: an
+// unreachable server is their error, which names the URL, after Pulsar.OperationTimeout or when their context ends.
+func NewClient(o ClientOptions) (*Client, error) {
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("pulsarx: %w", err)
+	}
+	o = o.withDefaults()
+	tel, err := newTelemetry()
+	if err != nil {
+		return nil, fmt.Errorf("pulsarx: %w", err)
+	}
+	client, err := pulsar.NewClient(o.Pulsar)
+	if err != nil {
+		return nil, clientError("client", o.URL, err)
+	}
+	return &Client{options: o, pulsar: client, schemas: newSchemaLookup(o), tel: tel}, nil
+}
+
+// Close closes the connections, after the producers, consumers and replays that still use them; close those first, so that
+// nothing is cut off. It returns when that is done or ctx ends.
+func (c *Client) Close(ctx context.Context) error {
+	c.mu.Lock()
+	closed := c.closed
+	c.closed = true
+	c.mu.Unlock()
+	if closed {
+		return nil
+	}
+	c.schemas.close()
+	return bounded(ctx, "closing the client", c.pulsar.Close)
+}
+
+func (c *Client) isClosed() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.closed
+}
+
+// bounded runs f, which takes no context and may hang, until it returns or ctx ends.
+func bounded(ctx context.Context, what string, f func()) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		f()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("pulsarx: %s: %w", what, context.Cause(ctx))
+	}
+}
+
+// open calls create, which takes no context and may take the client's OperationTimeout. When ctx ends first, what create still
+// returns is discarded.
+func open[T any](ctx context.Context, c *Client, what string, create func() (T, error), discard func(T)) (opened T, err error) {
+	if c.isClosed() {
+		return opened, fmt.Errorf("pulsarx: %s: %w", what, ErrClosed)
+	}
+	type result struct {
+		value T
+		err   error
+	}
+	results := make(chan result)
+	go func() {
+		value, err := create()
+		select {
+		case results <- result{value, err}:
+		case <-ctx.Done():
+			if err == nil {
+				discard(value)
+			}
+		}
+	}()
+	select {
+	case r := <-results:
+		if r.err != nil {
+			return opened, clientError(what, c.options.URL, r.err)
+		}
+		return r.value, nil
+	case <-ctx.Done():
+		return opened, clientError(what, c.options.URL, context.Cause(ctx))
+	}
+}
+
+// quietLogger passes on pulsar-client-go's warnings and errors, with the fields that say where, and nothing that could hold a
+// payload or a secret.
+type quietLogger struct{ out *slog.Logger }
+
+var quietFields = map[string]bool{
+	"topic": true, "subscription": true, "consumerID": true, "producerID": true, "producer_name": true, "name": true, "error": true,
+	"remote_addr": true, "local_addr": true, "serviceURL": true, "size": true, "cnx": true,
+}
+
+func (l quietLogger) with(name string, value any) quietLogger {
+	if !quietFields[name] {
+		return l
+	}
+	return quietLogger{l.out.With(name, fmt.Sprint(value))}
+}
+
+func (l quietLogger) withAll(fields log.Fields) quietLogger {
+	for name, value := range fields {
+		l = l.with(name, value)
+	}
+	return l
+}
+
+// The methods of log.Logger and log.Entry.
+
+func (l quietLogger) SubLogger(fields log.Fields) log.Logger     { return l.withAll(fields) }
+func (l quietLogger) WithFields(fields log.Fields) log.Entry     { return l.withAll(fields) }
+func (l quietLogger) WithField(name string, value any) log.Entry { return l.with(name, value) }
+func (l quietLogger) WithError(err error) log.Entry              { return l.with("error", err) }
+func (l quietLogger) Debug(...any)                               {}
+func (l quietLogger) Info(...any)                                {}
+func (l quietLogger) Debugf(string, ...any)                      {}
+func (l quietLogger) Infof(string, ...any)                       {}
+func (l quietLogger) Warn(args ...any)                           { l.out.Warn("pulsar: " + fmt.Sprint(args...)) }
+
+func (l quietLogger) Error(args ...any) { l.out.Error("pulsar: " + fmt.Sprint(args...)) }
+
+func (l quietLogger) Warnf(format string, args ...any) { l.Warn(fmt.Sprintf(format, args...)) }
+
+func (l quietLogger) Errorf(format string, args ...any) { l.Error(fmt.Sprintf(format, args...)) }

@@ -1,0 +1,227 @@
+package pulsarx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
+)
+
+// receiveBuffer is how many messages the channel from the client holds, all partitions together.
+const receiveBuffer = 256
+
+// Consumer hands the messages of a subscription to a handler; see Run.
+type Consumer[T any] struct {
+	client   *Client
+	decoder  Decoder[T]
+	codec    bool // the decoder is a Codec: tombstones do not reach it
+	options  ConsumerOptions
+	consumer pulsar.Consumer
+	messages chan pulsar.ConsumerMessage
+	lost     chan error // the client has closed the consumer by itself; 1 place
+	letters  *deadLetters
+
+	stop     chan struct{} // closed by Close
+	finished chan struct{} // closed when Run has returned
+
+	mu      sync.Mutex
+	ran     bool
+	stopped bool
+}
+
+// NewConsumer subscribes. The decoder may be a Codec: then its Schema is asked, so that a bad one is an error here. The schema is
+// not sent to the broker; messages are decoded with their writer's schema, whatever the broker thinks of the reader's. The error
+// of an unreachable server names its URL; it comes after ClientOptions.Pulsar.OperationTimeout, or when ctx ends.
+//
+// The broker sends messages from now on, up to ConsumerOptions.ReceiverQueue a partition; Run works on them.
+func NewConsumer[T any](ctx context.Context, c *Client, d Decoder[T], o ConsumerOptions) (*Consumer[T], error) {
+	if err := o.validate(); err != nil {
+		return nil, fmt.Errorf("pulsarx: %w", err)
+	}
+	o = o.withDefaults()
+	codec, err := checkDecoder(d)
+	if err != nil {
+		return nil, fmt.Errorf("pulsarx: consumer of %v: %w", o.Topics, err)
+	}
+	consumer := &Consumer[T]{
+		client: c, decoder: d, codec: codec, options: o,
+		messages: make(chan pulsar.ConsumerMessage, receiveBuffer),
+		lost:     make(chan error, 1),
+		letters:  newDeadLetters(c, o),
+		stop:     make(chan struct{}),
+		finished: make(chan struct{}),
+	}
+	options := pulsar.ConsumerOptions{
+		Topics:                         o.Topics,
+		SubscriptionName:               o.Subscription,
+		Name:                           o.Name,
+		Type:                           subscriptionTypes[o.Type],
+		SubscriptionInitialPosition:    pulsar.SubscriptionPositionEarliest,
+		ReceiverQueueSize:              o.ReceiverQueue,
+		MessageChannel:                 consumer.messages,
+		Interceptors:                   pulsar.ConsumerInterceptors{closeWatch{consumer.lost}},
+		AckWithResponse:                true, // so that a lost acknowledgement is noticed
+		EnableBatchIndexAcknowledgment: true, // without it the client drops some acknowledgements after a redelivery
+	}
+	what := fmt.Sprintf("consumer of %v as %s", o.Topics, o.Subscription)
+	consumer.consumer, err = open(ctx, c, what,
+		func() (pulsar.Consumer, error) { return c.pulsar.Subscribe(options) }, pulsar.Consumer.Close)
+	if err != nil {
+		return nil, err
+	}
+	return consumer, nil
+}
+
+// checkDecoder asks a codec's schema.
+func checkDecoder(d any) (codec bool, err error) {
+	c, ok := d.(interface{ Schema() (Schema, error) })
+	if !ok {
+		return false, nil
+	}
+	s, err := c.Schema()
+	if err == nil {
+		_, err = s.register()
+	}
+	return true, err
+}
+
+// closeWatch learns that the client has given a consumer up.
+type closeWatch struct{ lost chan error }
+
+func (closeWatch) BeforeConsume(pulsar.ConsumerMessage)                   {}
+func (closeWatch) OnAcknowledge(pulsar.Consumer, pulsar.MessageID)        {}
+func (closeWatch) OnNegativeAcksSend(pulsar.Consumer, []pulsar.MessageID) {}
+
+func (w closeWatch) OnConsumerClose(_ pulsar.Consumer, err error) {
+	if err == nil {
+		return
+	}
+	select {
+	case w.lost <- err:
+	default:
+	}
+}
+
+// Run receives messages, decodes them and calls h with batches of up to MaxBatch messages from Workers goroutines, until ctx ends
+// or Close is called. Then it hands out nothing more, lets the handlers that run finish within DrainTimeout, sends their
+// acknowledgements, leaves the subscription, and returns nil. What was not handled is delivered again to the next consumer.
+//
+// The messages of a key are handled in the order of the topic, a key in one batch at a time; ConsumerOptions.Type says what that
+// means for messages without a key. A message is acknowledged when h has succeeded for it, or when it is safe in the dead-letter
+// topic; whatever happens in between, it is delivered again.
+//
+// A failed message is tried again after Backoff, in its place: all later messages of its key wait, and those that were in its
+// batch run again after it, even if h succeeded for them. Other keys go on. After DeadLetter.MaxAttempts attempts, the last of
+// which it makes in a batch of its own, or at once where the error has Permanent() bool and says so, the message goes to the
+// dead-letter topic. Where h does not say which message a permanent error concerns, and where it panics, the messages of the batch
+// are first tried one by one. What cannot be decoded goes there when the earlier messages of its key are done. While the
+// dead-letter topic cannot be written, the key waits.
+//
+// The context of h carries the span of the batch, linked to the spans of its messages. It has the values of ctx, and ends
+// DrainTimeout after it. A handler that still runs then makes Run return ErrDrainTimeout. Run also returns an error if the broker
+// closes the consumer for good (the topic was deleted, the permission taken away), or an acknowledgement could not be sent in the
+// end.
+func (c *Consumer[T]) Run(ctx context.Context, h Handler[T]) error {
+	c.mu.Lock()
+	ran, stopped := c.ran, c.stopped
+	c.ran = true
+	c.mu.Unlock()
+	switch {
+	case ran:
+		return ErrSecondRun
+	case stopped:
+		return fmt.Errorf("pulsarx: run %s: %w", c.options.Subscription, ErrClosed)
+	}
+	defer close(c.finished)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-c.stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	return newRun(c, h).loop(ctx)
+}
+
+// Close stops Run as the end of its context does and waits for it; without Run it leaves the subscription. It may be called
+// several times.
+func (c *Consumer[T]) Close(ctx context.Context) error {
+	c.mu.Lock()
+	ran, stopped := c.ran, c.stopped
+	c.stopped = true
+	if !stopped {
+		close(c.stop)
+	}
+	c.mu.Unlock()
+	if ran {
+		select {
+		case <-c.finished:
+			return nil
+		case <-ctx.Done():
+			return fmt.Errorf("pulsarx: closing the consumer %s: %w", c.options.Subscription, context.Cause(ctx))
+		}
+	}
+	if stopped {
+		return nil
+	}
+	return c.leave(ctx)
+}
+
+// leave closes the client's consumer and the dead-letter producers.
+func (c *Consumer[T]) leave(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() { // the client's close waits for a dispatcher that waits for this channel
+		for {
+			select {
+			case <-c.messages:
+			case <-done:
+				return
+			}
+		}
+	}()
+	err := bounded(ctx, "closing the consumer "+c.options.Subscription, c.consumer.Close)
+	close(done)
+	return errors.Join(err, c.letters.close(ctx))
+}
+
+// decode makes the message that the handler gets.
+func (c *Consumer[T]) decode(it *item) (m Message[T], err error) {
+	raw := it.raw()
+	m = Message[T]{
+		Tombstone: raw.Value == nil,
+		Topic:     raw.Topic, Partition: raw.Partition, ID: it.msg.ID(), Key: raw.Key, Properties: raw.Properties,
+		PublishTime: raw.PublishTime, EventTime: raw.EventTime, Attempt: it.attempts + 1,
+	}
+	m.Value, err = decodeRaw(c.decoder, c.codec, raw)
+	return m, err
+}
+
+func decodeRaw[T any](d Decoder[T], codec bool, raw Raw) (v T, err error) {
+	if codec && raw.Value == nil {
+		return v, nil
+	}
+	defer func() {
+		if p := recover(); p != nil {
+			err = panicError{p}
+		}
+	}()
+	return d.Decode(raw)
+}
+
+// raw is the message as decoders see it.
+func (it *item) raw() Raw { return rawMessage(it.msg, it.id.partition, it.schema) }
+
+func rawMessage(m pulsar.Message, p *partition, s Schema) Raw {
+	return Raw{
+		Topic: p.topic, Partition: p.index, Offset: offset(m.ID()), Key: m.Key(), Value: payload(m), Properties: m.Properties(),
+		SchemaType: s.Type, Schema: s.Definition, PublishTime: m.PublishTime(), EventTime: eventTime(m),
+	}
+}
+
+// ackTimeout bounds how long Run waits for its last acknowledgements and for the client to close.
+const ackTimeout = 10 * time.Second

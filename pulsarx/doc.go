@@ -1,0 +1,69 @@
+// Package pulsarx is typed Apache Pulsar: producers, an ordered consume loop, and replay, on top of pulsar-client-go.
+//
+//	client, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: "pulsar://localhost:6650"})
+//	orders, err := pulsarx.NewProducer(ctx, client, pulsarx.Avro[Order](), pulsarx.ProducerOptions[Order]{
+//		Topic: "orders", Key: func(o Order) string { return o.Customer },
+//	})
+//	consumer, err := pulsarx.NewConsumer(ctx, client, pulsarx.Avro[Order](), pulsarx.ConsumerOptions{
+//		Topics: []string{"orders"}, Subscription: "billing",
+//	})
+//	err = consumer.Run(ctx, func(ctx context.Context, batch []pulsarx.Message[Order]) error { ... })
+//
+// # Values and schemas
+//
+// A [Codec] encodes and decodes: [Avro] and [AvroSchema], [JSON], [String] and [Bytes]. A producer registers its codec's schema with
+// the topic, and an incompatible one is [ErrIncompatibleSchema] before anything is sent. A consumer sends no schema: it takes the
+// messages as bytes, looks the schema of each message's writer up, once a version, over the broker's own protocol (no admin
+// interface is needed), and decodes with it. While the registry does not answer, the keys concerned wait. A [Decoder] that is no
+// codec, such as cdc's through [DecodeFunc], gets the message as [Raw], with the writer's schema in it.
+//
+// # Order, retries and dead letters
+//
+// [Consumer.Run] says what a consumer guarantees: messages are acknowledged after their handler has succeeded, one key is worked on
+// in the topic's order by one goroutine at a time, a failed message is tried again in its place while other keys go on, and what
+// cannot be handled goes to the dead-letter topic with its original bytes, key, properties, event time and schema, and with the
+// reason in further properties ([DeadLetterReason] and the constants beside it). An error says what it is by its methods:
+// Permanent() bool (see [Permanent]) and ItemErrors() []error (see [BatchError]).
+//
+// A message is delivered again after a crash of the consumer, after a handler outlived DrainTimeout, and after a crash of the broker
+// that lost an acknowledgement it had confirmed. When the connection breaks, the broker sends again what is not acknowledged yet;
+// messages that are still held here are recognised and not handled twice. So are those acknowledged a moment ago, which has a side
+// effect: when a subscription is reset to an earlier position under a running consumer, the last messages that it acknowledged
+// (at most ReceiverQueue and 256 a partition, and none after a second without traffic) are passed over. Stop consumers first.
+//
+// The order is per key and partition: growing a topic's partitions moves keys, and for the messages of that moment there is none.
+// While two consumers of a Key_Shared subscription change places after a lost connection, a message may be handled by the old one
+// and delivered to the new one; handlers are idempotent, as everywhere with at-least-once delivery.
+//
+// # Memory
+//
+// A consumer holds at most MaxInFlight messages in its care, the prefetch of the client (ReceiverQueue a partition), 256 in
+// between, and the ids of as many as that acknowledged last. A key that is tried again for ever keeps its messages in flight;
+// DeadLetterPolicy.MaxAttempts bounds that. A producer holds at most MaxPending messages a partition.
+//
+// # What pulsar-client-go does that this package cannot mend
+//
+// A consumer of pulsar-client-go discards, and acknowledges, messages whose checksum or compression is broken, and messages with an
+// empty payload that a producer without batching sent (pulsarx producers always batch). When the partitions of a topic grow and
+// the first subscription to a new one fails, it closes all partitions; Run then returns an error.
+//
+// # Metrics and traces
+//
+// The global providers of OpenTelemetry are used. A producer opens a span "send <topic>" for each message and writes its W3C
+// traceparent into the properties (or what the global propagator writes); a consumer opens "process <topics>" for each batch,
+// linked to those, and passes it to the handler in the context. All metrics have messaging.system, messaging.destination.name and,
+// for consumers, messaging.destination.subscription.name:
+//
+//	messaging.client.sent.messages        messages sent, with error.type where they failed
+//	messaging.client.operation.duration   seconds from Send to the broker's receipt
+//	messaging.client.consumed.messages    messages received, redelivered ones included
+//	messaging.process.duration            seconds of the handler, a batch
+//	pulsarx.consumer.delay                seconds from publishing a message to the success of its handler
+//	pulsarx.consumer.in_flight            messages received and not yet acknowledged
+//	pulsarx.consumer.retries              messages that run again because they or an earlier one of their key failed
+//	pulsarx.consumer.redelivered          redeliveries of messages that were still held
+//	pulsarx.consumer.dead_letters         messages written to the dead-letter topic, by pulsarx.dead_letter.reason
+//	pulsarx.consumer.dead_letter.failures dead letters that could not be written; their keys wait
+//	pulsarx.consumer.ack.failures         acknowledgements that failed and are sent again
+//	pulsarx.schema.lookup.failures        messages that wait because the schema registry has not answered
+package pulsarx

@@ -1,0 +1,111 @@
+package pulsarx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+var (
+	// ErrClosed says that the client, producer or consumer was closed before the call, or before a message had its outcome.
+	ErrClosed = errors.New("pulsarx: closed")
+	// ErrIncompatibleSchema says that the broker refuses a producer's schema beside the schemas that the topic already has, or
+	// does not let producers change the schema. The error's text holds the broker's reason.
+	ErrIncompatibleSchema = errors.New("pulsarx: incompatible schema")
+	// ErrSecondRun is what Consumer.Run returns when it has been called before: a consumer runs once.
+	ErrSecondRun = errors.New("pulsarx: a consumer runs once")
+	// ErrDrainTimeout says that handlers were still running when ConsumerOptions.DrainTimeout had passed after Run was stopped.
+	// What they worked on is not acknowledged.
+	ErrDrainTimeout = errors.New("pulsarx: handlers still running after the drain timeout")
+	// ErrSendTimeout says that a message had no outcome within ProducerOptions.SendTimeout. It may or may not be in the topic.
+	ErrSendTimeout = errors.New("pulsarx: send timed out")
+	// ErrGap is what Replay returns when messages that were there when it began cannot be read any more, because the topic was
+	// trimmed, truncated or deleted meanwhile.
+	ErrGap = errors.New("pulsarx: messages vanished while they were replayed")
+)
+
+// Permanent marks err as one that no retry mends: the consumer sends the message to the dead-letter topic without further
+// attempts. It returns nil for nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return permanentError{err}
+}
+
+type permanentError struct{ error }
+
+func (e permanentError) Unwrap() error   { return e.error }
+func (e permanentError) Permanent() bool { return true }
+
+// isPermanent asks the first error of the chain that has an opinion.
+func isPermanent(err error) bool {
+	var p interface{ Permanent() bool }
+	return errors.As(err, &p) && p.Permanent()
+}
+
+// BatchError is what a Handler returns when only some messages of a batch failed: one place a message, nil where it is done.
+// Return it through Err, so that a batch without failures is nil.
+type BatchError []error
+
+// Error says how many messages failed and why the first did.
+func (e BatchError) Error() string {
+	failed, first := 0, error(nil)
+	for _, err := range e {
+		if err == nil {
+			continue
+		}
+		if failed++; first == nil {
+			first = err
+		}
+	}
+	return fmt.Sprintf("pulsarx: %d of %d messages failed, the first with: %v", failed, len(e), first)
+}
+
+// ItemErrors returns the errors, aligned with the batch.
+func (e BatchError) ItemErrors() []error { return e }
+
+// Err returns e, or nil if no place of it holds an error.
+func (e BatchError) Err() error {
+	for _, err := range e {
+		if err != nil {
+			return e
+		}
+	}
+	return nil
+}
+
+// itemErrors aligns what a handler returned with its batch of n messages. named is false where the handler did not say which
+// messages failed, which includes item errors of another length: then every place holds err.
+func itemErrors(err error, n int) (errs []error, named bool) {
+	if err == nil {
+		return nil, true
+	}
+	var items interface{ ItemErrors() []error }
+	if errors.As(err, &items) {
+		if errs = items.ItemErrors(); len(errs) == n {
+			return errs, true
+		}
+	}
+	errs = make([]error, n)
+	for i := range errs {
+		errs[i] = err
+	}
+	return errs, false
+}
+
+// panicError is a handler's or decoder's panic, recovered.
+type panicError struct{ value any }
+
+func (e panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// clientError names what was attempted and where, and gives the sentinel for what the client says only in words.
+func clientError(what, url string, err error) error {
+	switch text := err.Error(); {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+	case strings.Contains(text, "IncompatibleSchema"), strings.Contains(text, "schema auto updating is disabled"):
+		err = fmt.Errorf("%w: %w", ErrIncompatibleSchema, err)
+	}
+	return fmt.Errorf("pulsarx: %s at %s: %w", what, url, err)
+}

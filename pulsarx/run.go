@@ -1,0 +1,447 @@
+package pulsarx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+)
+
+const (
+	schemaWait  = 100 * time.Millisecond // a worker waits so long for a schema that is being looked up
+	ackRetry    = 500 * time.Millisecond
+	maxBurials  = 64 // at once
+	quietAfter  = time.Second
+	handlerTime = time.Second // for a handler to return after its context has ended
+	drainBurst  = 256         // messages received before work is handed out
+)
+
+// run is one Run. Its loop owns everything but what it sends over channels: a batch belongs to the worker that has it, a message
+// to its burial.
+type run[T any] struct {
+	c          *Consumer[T]
+	handler    Handler[T]
+	s          *scheduler
+	tel        *telemetry
+	topic      string // for spans
+	attrs      metric.MeasurementOption
+	partitions map[string]*partition
+	unordered  uint64
+	ackers     map[*partition]*acker
+
+	work    chan []*item
+	results chan result
+	burials chan burial
+	acks    chan ackResult
+	ended   chan struct{} // the loop has returned: nobody reads results
+
+	running, burying, acking int
+}
+
+type result struct {
+	batch    []*item
+	verdicts []verdict
+}
+
+type burial struct {
+	it  *item
+	err error
+}
+
+// acker acknowledges the messages of one partition, one request at a time; what gathers meanwhile makes the next.
+type acker struct {
+	pending []*item
+	busy    bool
+}
+
+type ackResult struct {
+	acker *acker
+	items []*item
+	err   error
+}
+
+func newRun[T any](c *Consumer[T], h Handler[T]) *run[T] {
+	topic := strings.Join(c.options.Topics, ",")
+	return &run[T]{
+		c: c, handler: h, s: newScheduler(c.options, rand.Float64), tel: c.client.tel, topic: topic,
+		attrs:      metric.WithAttributeSet(where(topic, c.options.Subscription)),
+		partitions: map[string]*partition{},
+		ackers:     map[*partition]*acker{},
+		work:       make(chan []*item, c.options.Workers),
+		results:    make(chan result, c.options.Workers),
+		burials:    make(chan burial),
+		acks:       make(chan ackResult),
+		ended:      make(chan struct{}),
+	}
+}
+
+// loop is Run.
+func (r *run[T]) loop(ctx context.Context) error {
+	defer close(r.ended)
+	handling, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	defer cancel()
+	for range r.c.options.Workers {
+		go r.worker(handling)
+	}
+	defer close(r.work)
+	lost := r.flow(ctx, handling)
+	drained := r.drain(cancel)
+	r.tel.inFlight.Add(handling, -int64(len(r.s.held)), r.attrs)
+	leaving, done := context.WithTimeout(context.WithoutCancel(ctx), ackTimeout)
+	defer done()
+	return errors.Join(lost, drained, r.c.leave(leaving))
+}
+
+// flow receives and hands out until ctx ends, which is nil, or the client gives the consumer up.
+func (r *run[T]) flow(ctx, handling context.Context) error {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	quiet := time.NewTicker(quietAfter)
+	defer quiet.Stop()
+	heard := true
+	for {
+		wake := r.dispatch(handling)
+		var messages <-chan pulsar.ConsumerMessage
+		if len(r.s.held) < r.c.options.MaxInFlight {
+			messages = r.c.messages
+		} else {
+			heard = true
+		}
+		timer.Reset(wake)
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-r.c.lost:
+			return fmt.Errorf("pulsarx: the consumer of %s as %s was closed: %w", r.topic, r.c.options.Subscription, err)
+		case m := <-messages:
+			heard = true
+			r.receive(m.Message)
+		case <-timer.C:
+		case <-quiet.C:
+			if !heard {
+				r.s.quiet()
+			}
+			heard = false
+		case res := <-r.results:
+			r.finish(res)
+		case b := <-r.burials:
+			r.finishBurial(b)
+		case a := <-r.acks:
+			r.finishAck(a)
+		}
+	}
+}
+
+// dispatch hands out all work that is due, and returns in how long there is more without another event.
+func (r *run[T]) dispatch(handling context.Context) time.Duration {
+	for {
+		now := time.Now()
+		w, wake, ok := r.s.next(now, r.running < r.c.options.Workers, r.burying < maxBurials)
+		switch {
+		case !ok && wake.IsZero():
+			return time.Hour
+		case !ok:
+			return max(wake.Sub(now), 0)
+		case w.bury != nil:
+			r.burying++
+			go r.bury(handling, w.bury)
+		default:
+			r.running++
+			r.work <- w.batch // has a place for each worker
+		}
+	}
+}
+
+// receive takes a message and those that are there behind it.
+func (r *run[T]) receive(m pulsar.Message) {
+	now, received := time.Now(), int64(0)
+	before := len(r.s.held)
+	for range drainBurst {
+		received++
+		r.take(m, now)
+		if len(r.s.held) >= r.c.options.MaxInFlight {
+			break
+		}
+		select {
+		case next := <-r.c.messages:
+			m = next.Message
+			continue
+		default:
+		}
+		break
+	}
+	ctx := context.Background()
+	r.tel.consumed.Add(ctx, received, r.attrs)
+	r.tel.inFlight.Add(ctx, int64(len(r.s.held)-before), r.attrs)
+}
+
+func (r *run[T]) take(m pulsar.Message, now time.Time) {
+	p, id := r.partition(m.Topic()), m.ID()
+	it := &item{
+		msg: m, ackID: id, arrived: now, queue: r.queueOf(p, m.Key()),
+		id: messageKey{p, id.LedgerID(), id.EntryID(), id.BatchIdx()},
+	}
+	known := r.s.add(it)
+	if known == nil {
+		return
+	}
+	r.tel.redelivered.Add(context.Background(), 1, r.attrs)
+	known.ackID = id
+	if known == it {
+		r.acknowledge(it)
+	}
+}
+
+// partition returns the one value for a name.
+func (r *run[T]) partition(name string) *partition {
+	p := r.partitions[name]
+	if p == nil {
+		p = parsePartition(name)
+		r.partitions[name] = p
+	}
+	return p
+}
+
+func parsePartition(name string) *partition {
+	p := &partition{name: name, topic: name}
+	if at := strings.LastIndex(name, "-partition-"); at >= 0 {
+		if n, err := strconv.Atoi(name[at+len("-partition-"):]); err == nil && n >= 0 {
+			p.topic, p.index = name[:at], n
+		}
+	}
+	return p
+}
+
+func (r *run[T]) queueOf(p *partition, key string) queueKey {
+	switch {
+	case key != "":
+		return queueKey{topic: p.topic, key: key}
+	case r.c.options.Type == Shared:
+		r.unordered++
+		return queueKey{unordered: r.unordered}
+	}
+	return queueKey{topic: p.name, keyless: true}
+}
+
+func (r *run[T]) finish(res result) {
+	r.running--
+	done, retried := r.s.finish(time.Now(), res.batch, res.verdicts)
+	ctx := context.Background()
+	if retried > 0 {
+		r.tel.retries.Add(ctx, int64(retried), r.attrs)
+	}
+	for _, it := range done {
+		r.tel.delay.Record(ctx, since(it.msg.PublishTime()), r.attrs)
+	}
+	r.acknowledge(done...)
+}
+
+func (r *run[T]) finishBurial(b burial) {
+	r.burying--
+	r.s.buried(time.Now(), b.it, b.err)
+	if b.err != nil {
+		r.tel.buryFailures.Add(context.Background(), 1, r.attrs)
+		return
+	}
+	r.tel.deadLetters.Add(context.Background(), 1, r.attrs,
+		metric.WithAttributes(attribute.String("pulsarx.dead_letter.reason", b.it.grave.reason)))
+	r.acknowledge(b.it)
+}
+
+// bury writes a dead letter. It takes the time it needs and no worker.
+func (r *run[T]) bury(ctx context.Context, it *item) {
+	err := r.c.letters.bury(ctx, it)
+	select {
+	case r.burials <- burial{it, err}:
+	case <-r.ended:
+	}
+}
+
+// acknowledge queues acknowledgements and sends those of partitions that have none under way.
+func (r *run[T]) acknowledge(items ...*item) {
+	for _, it := range items {
+		p := it.id.partition
+		a := r.ackers[p]
+		if a == nil {
+			a = &acker{}
+			r.ackers[p] = a
+		}
+		a.pending = append(a.pending, it)
+	}
+	for _, it := range items {
+		r.sendAcks(r.ackers[it.id.partition])
+	}
+}
+
+func (r *run[T]) sendAcks(a *acker) {
+	if a.busy || len(a.pending) == 0 {
+		return
+	}
+	a.busy = true
+	r.acking++
+	items := a.pending
+	a.pending = nil
+	ids := make([]pulsar.MessageID, len(items))
+	for i, it := range items {
+		ids[i] = it.ackID
+	}
+	go func() {
+		err := r.c.consumer.AckIDList(ids)
+		if err != nil { // the loop sends them again, in a while
+			select {
+			case <-time.After(ackRetry):
+			case <-r.ended:
+			}
+		}
+		select {
+		case r.acks <- ackResult{a, items, err}:
+		case <-r.ended:
+		}
+	}()
+}
+
+func (r *run[T]) finishAck(res ackResult) {
+	r.acking--
+	res.acker.busy = false
+	ctx := context.Background()
+	if res.err != nil {
+		r.tel.ackFailures.Add(ctx, 1, r.attrs)
+		res.acker.pending = append(res.items, res.acker.pending...)
+	} else {
+		before := len(r.s.held)
+		for _, it := range res.items {
+			r.s.acknowledged(it)
+		}
+		r.tel.inFlight.Add(ctx, int64(len(r.s.held)-before), r.attrs)
+	}
+	r.sendAcks(res.acker)
+}
+
+// drain waits for what runs, and for the acknowledgements of what has run.
+func (r *run[T]) drain(cancel context.CancelFunc) error {
+	timer := time.NewTimer(r.c.options.DrainTimeout)
+	defer timer.Stop()
+	cancelled := false
+	for r.running > 0 || r.burying > 0 {
+		select {
+		case res := <-r.results:
+			r.finish(res)
+		case b := <-r.burials:
+			r.finishBurial(b)
+		case a := <-r.acks:
+			r.finishAck(a)
+		case <-timer.C:
+			if cancelled {
+				return ErrDrainTimeout
+			}
+			cancelled = true
+			cancel()
+			timer.Reset(handlerTime)
+		}
+	}
+	timer.Reset(ackTimeout)
+	for r.acking > 0 {
+		select {
+		case a := <-r.acks:
+			r.finishAck(a)
+		case <-timer.C:
+			return fmt.Errorf("pulsarx: %s: the last acknowledgements were not answered; their messages come again", r.topic)
+		}
+	}
+	return nil
+}
+
+// worker handles batches until the loop has returned.
+func (r *run[T]) worker(ctx context.Context) {
+	clean := false
+	defer func() {
+		if !clean { // a handler ended the goroutine
+			go r.worker(ctx)
+		}
+	}()
+	for batch := range r.work {
+		r.process(ctx, batch)
+	}
+	clean = true
+}
+
+// process decodes a batch, calls the handler with what can be handled, and sends the verdicts.
+func (r *run[T]) process(ctx context.Context, batch []*item) {
+	res := result{batch, make([]verdict, len(batch))}
+	defer func() {
+		select {
+		case r.results <- res:
+		case <-r.ended:
+		}
+	}()
+	messages, places := r.decode(batch, res.verdicts)
+	if len(messages) == 0 {
+		return
+	}
+	errs, named := make([]error, len(messages)), false
+	for i := range errs {
+		errs[i] = errGoexit // until the handler has returned
+	}
+	defer func() {
+		for i, err := range errs {
+			if v := &res.verdicts[places[i]]; err != nil {
+				*v = verdict{failed, err, named, len(messages) == 1}
+			}
+		}
+	}()
+	err := r.handle(ctx, batch, messages)
+	errs, named = itemErrors(err, len(messages))
+}
+
+var errGoexit = panicError{"the handler ended its goroutine"}
+
+// decode returns the messages for the handler and their places in the batch. What is not for the handler has its verdict.
+func (r *run[T]) decode(batch []*item, verdicts []verdict) (messages []Message[T], places []int) {
+	messages, places = make([]Message[T], 0, len(batch)), make([]int, 0, len(batch))
+	for i, it := range batch {
+		if i > 0 && verdicts[i-1].kind != succeeded && batch[i-1].queue == it.queue {
+			verdicts[i].kind = passedOver
+			continue
+		}
+		schema, err := r.c.client.schemas.get(it.id.partition.topic, it.msg.SchemaVersion(), schemaWait)
+		if errors.Is(err, errSchemaPending) {
+			r.tel.schemaErrors.Add(context.Background(), 1, r.attrs)
+			verdicts[i] = verdict{kind: unready, err: err}
+			continue
+		}
+		it.schema = schema
+		var m Message[T]
+		if err == nil {
+			m, err = r.c.decode(it)
+		}
+		if err != nil {
+			verdicts[i] = verdict{kind: condemned, err: err}
+			continue
+		}
+		messages, places = append(messages, m), append(places, i)
+	}
+	return messages, places
+}
+
+// handle calls the handler in the batch's span, and makes an error of its panic.
+func (r *run[T]) handle(ctx context.Context, batch []*item, messages []Message[T]) (err error) {
+	ctx, span := r.tel.startBatch(ctx, r.topic, r.c.options.Subscription, batch)
+	start := time.Now()
+	defer func() {
+		if p := recover(); p != nil {
+			err = panicError{p}
+			span.RecordError(err, trace.WithStackTrace(true))
+		}
+		r.tel.processTime.Record(ctx, since(start), r.attrs)
+		endSpan(span, err)
+	}()
+	return r.handler(ctx, messages)
+}

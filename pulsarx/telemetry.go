@@ -1,0 +1,137 @@
+package pulsarx
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+)
+
+const scope = "github.com/tidemark-go/tidemark/pulsarx"
+
+// telemetry are the instruments of the global providers; doc.go lists them.
+type telemetry struct {
+	tracer trace.Tracer
+
+	sent         metric.Int64Counter
+	sendTime     metric.Float64Histogram
+	consumed     metric.Int64Counter
+	processTime  metric.Float64Histogram
+	delay        metric.Float64Histogram
+	inFlight     metric.Int64UpDownCounter
+	retries      metric.Int64Counter
+	deadLetters  metric.Int64Counter
+	buryFailures metric.Int64Counter
+	ackFailures  metric.Int64Counter
+	redelivered  metric.Int64Counter
+	schemaErrors metric.Int64Counter
+}
+
+func newTelemetry() (*telemetry, error) {
+	m := otel.Meter(scope)
+	var errs [12]error
+	t := &telemetry{tracer: otel.Tracer(scope)}
+	counter := func(i int, name, unit, what string) (c metric.Int64Counter) {
+		c, errs[i] = m.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
+		return c
+	}
+	histogram := func(i int, name, what string) (h metric.Float64Histogram) {
+		h, errs[i] = m.Float64Histogram(name, metric.WithUnit("s"), metric.WithDescription(what),
+			metric.WithExplicitBucketBoundaries(.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60))
+		return h
+	}
+	t.sent = counter(0, "messaging.client.sent.messages", "{message}", "Messages sent, by error.type where they failed.")
+	t.sendTime = histogram(1, "messaging.client.operation.duration", "From Send to the broker's receipt.")
+	t.consumed = counter(2, "messaging.client.consumed.messages", "{message}", "Messages received, redelivered ones included.")
+	t.processTime = histogram(3, "messaging.process.duration", "Duration of the handler, a batch.")
+	t.delay = histogram(4, "pulsarx.consumer.delay", "From publishing a message to the success of its handler.")
+	t.inFlight, errs[5] = m.Int64UpDownCounter("pulsarx.consumer.in_flight", metric.WithUnit("{message}"),
+		metric.WithDescription("Messages received and not yet acknowledged."))
+	t.retries = counter(6, "pulsarx.consumer.retries", "{message}", "Failed attempts that are tried again.")
+	t.deadLetters = counter(7, "pulsarx.consumer.dead_letters", "{message}", "Messages written to the dead-letter topic, by reason.")
+	t.buryFailures = counter(8, "pulsarx.consumer.dead_letter.failures", "{attempt}", "Dead letters that could not be written; their keys wait.")
+	t.ackFailures = counter(9, "pulsarx.consumer.ack.failures", "{attempt}", "Acknowledgements that failed and are sent again.")
+	t.redelivered = counter(10, "pulsarx.consumer.redelivered", "{message}", "Redeliveries of messages that were still held.")
+	t.schemaErrors = counter(11, "pulsarx.schema.lookup.failures", "{attempt}", "Failed look-ups of a writer's schema; they are tried again.")
+	return t, errors.Join(errs[:]...)
+}
+
+// where are the attributes that name a topic, and the subscription of a consumer.
+func where(topic, subscription string) attribute.Set {
+	attrs := []attribute.KeyValue{
+		attribute.String("messaging.system", "pulsar"),
+		attribute.String("messaging.destination.name", topic),
+	}
+	if subscription != "" {
+		attrs = append(attrs, attribute.String("messaging.destination.subscription.name", subscription))
+	}
+	return attribute.NewSet(attrs...)
+}
+
+// propagator is the global one, or W3C's trace context where none is set.
+func propagator() propagation.TextMapPropagator {
+	if p := otel.GetTextMapPropagator(); len(p.Fields()) > 0 {
+		return p
+	}
+	return propagation.TraceContext{}
+}
+
+// propertyCarrier reads and writes message properties; the map is made when something is to be written.
+type propertyCarrier struct{ properties *map[string]string }
+
+func (c propertyCarrier) Get(key string) string { return (*c.properties)[key] }
+
+func (c propertyCarrier) Set(key, value string) {
+	if *c.properties == nil {
+		*c.properties = map[string]string{}
+	}
+	(*c.properties)[key] = value
+}
+
+func (c propertyCarrier) Keys() []string {
+	keys := make([]string, 0, len(*c.properties))
+	for key := range *c.properties {
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// endSpan records how an operation ended.
+func endSpan(span trace.Span, err error) {
+	if err != nil {
+		span.RecordError(err)
+		span.SetStatus(codes.Error, err.Error())
+	}
+	span.End()
+}
+
+// startBatch opens the span of a batch, linked to the spans that its messages were sent in.
+func (t *telemetry) startBatch(ctx context.Context, topic, subscription string, batch []*item) (context.Context, trace.Span) {
+	links := make([]trace.Link, 0, len(batch))
+	p := propagator()
+	for _, it := range batch {
+		properties := it.msg.Properties()
+		if len(properties) == 0 {
+			continue
+		}
+		sent := trace.SpanContextFromContext(p.Extract(context.Background(), propertyCarrier{&properties}))
+		if sent.IsValid() {
+			links = append(links, trace.Link{SpanContext: sent})
+		}
+	}
+	set := where(topic, subscription)
+	attrs := append(set.ToSlice(),
+		attribute.String("messaging.operation.type", "process"),
+		attribute.String("messaging.operation.name", "process"),
+		attribute.Int("messaging.batch.message_count", len(batch)))
+	return t.tracer.Start(ctx, "process "+topic, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links...),
+		trace.WithAttributes(attrs...))
+}
+
+func since(start time.Time) float64 { return time.Since(start).Seconds() }
