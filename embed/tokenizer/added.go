@@ -45,8 +45,14 @@ func (a *addedTokens) find(dst []match, chars []char) []match {
 		for t.left && from > done && isSpace(chars[from-1]) {
 			from--
 		}
+		if t.left {
+			from = max(from, done)
+		}
 		for t.right && to < len(chars) && isSpace(chars[to]) {
 			to++
+		}
+		if from >= to { // all of it is whitespace that the token before took
+			continue
 		}
 		if done < from {
 			dst = append(dst, match{span{done, from}, none})

@@ -275,6 +275,9 @@ func (l *loader) template(place string, raw json.RawMessage, specials map[string
 		o.end()
 		t = append(t, part)
 	}
+	if !slices.ContainsFunc(t, func(p templatePart) bool { return p.sequence }) {
+		l.unsupported(place, "a template without the text")
+	}
 	return t
 }
 
@@ -346,10 +349,10 @@ func (l *loader) addToken(t *Tokenizer, a addedToken) {
 		in.trie = newTrie()
 	}
 	switch {
-	case len(pattern) == 0:
-		l.invalid("added_tokens", "token %.100q is empty once it is normalized", a.content)
-	case in.trie.value(pattern) != none:
-		l.invalid("added_tokens", "token %.100q is the same as another once both are normalized", a.content)
+	case len(pattern) == 0: // in the original it splits everywhere, or goes on for ever
+		l.unsupported("added_tokens", "token %.100q is empty once it is normalized", a.content)
+	case in.trie.value(pattern) != none: // the original takes one of them by chance
+		l.unsupported("added_tokens", "token %.100q is the same as another once both are normalized", a.content)
 	default:
 		in.trie.insert(pattern, int32(len(in.tokens)))
 		in.tokens = append(in.tokens, a)

@@ -2,9 +2,14 @@ package tokenizer_test
 
 import (
 	"bufio"
+	"compress/gzip"
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tidemark-go/tidemark/embed/tokenizer"
@@ -21,7 +26,7 @@ func load(tb testing.TB, path string) *tokenizer.Tokenizer {
 	return t
 }
 
-// lines decodes the lines of a file of JSON objects.
+// lines decodes the lines of a file of JSON objects, which may be compressed.
 func lines[T any](tb testing.TB, path string) (all []T) {
 	tb.Helper()
 	f, err := os.Open(path)
@@ -29,7 +34,13 @@ func lines[T any](tb testing.TB, path string) (all []T) {
 		tb.Fatal(err)
 	}
 	defer f.Close()
-	in := bufio.NewScanner(f)
+	var file io.Reader = f
+	if strings.HasSuffix(path, ".gz") {
+		if file, err = gzip.NewReader(f); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	in := bufio.NewScanner(file)
 	in.Buffer(nil, 1<<20)
 	for in.Scan() {
 		var v T
@@ -44,16 +55,172 @@ func lines[T any](tb testing.TB, path string) (all []T) {
 	return all
 }
 
+// answer is what the original makes of a text; without ids it has an error.
+type answer struct {
+	Text       string
+	IDs, Types []int32
+	Offsets    [][2]int
+}
+
+func (a answer) compare(t *testing.T, tok *tokenizer.Tokenizer) {
+	t.Helper()
+	enc, err := tok.Encode(a.Text)
+	switch {
+	case a.IDs == nil:
+		if !errors.Is(err, tokenizer.ErrNoUnknownToken) {
+			t.Errorf("%q: ids %v, error %v; want ErrNoUnknownToken", a.Text, enc.IDs, err)
+		}
+	case err != nil:
+		t.Errorf("%q: %v", a.Text, err)
+	case !slices.Equal(enc.IDs, a.IDs):
+		t.Errorf("%q: ids %v, want %v", a.Text, enc.IDs, a.IDs)
+	case !slices.Equal(enc.TypeIDs, a.Types):
+		t.Errorf("%q: type ids %v, want %v", a.Text, enc.TypeIDs, a.Types)
+	case !slices.Equal(enc.Offsets, a.Offsets):
+		t.Errorf("%q: offsets %v, want %v", a.Text, enc.Offsets, a.Offsets)
+	}
+}
+
 func TestMiniLMGoldens(t *testing.T) {
 	t.Parallel()
 	tok := load(t, minilm)
-	for _, g := range lines[struct {
-		Text string
-		IDs  []int32
-	}](t, "testdata/minilm/goldens.jsonl") {
-		enc, err := tok.Encode(g.Text)
-		if err != nil || !slices.Equal(enc.IDs, g.IDs) {
-			t.Errorf("%q: ids %v, error %v; want %v", g.Text, enc.IDs, err, g.IDs)
+	for _, a := range lines[answer](t, "testdata/minilm/goldens.jsonl") {
+		enc, err := tok.Encode(a.Text)
+		if err != nil || !slices.Equal(enc.IDs, a.IDs) {
+			t.Errorf("%q: ids %v, error %v; want %v", a.Text, enc.IDs, err, a.IDs)
+		}
+	}
+	for _, a := range lines[answer](t, "testdata/minilm/sentences.jsonl") {
+		a.compare(t, tok)
+	}
+}
+
+// TestRandomTokenizers compares random texts under random files; see testdata/record_goldens.py.
+func TestRandomTokenizers(t *testing.T) {
+	t.Parallel()
+	for _, golden := range lines[struct {
+		Tokenizer json.RawMessage
+		Texts     []answer
+	}](t, "testdata/random.jsonl.gz") {
+		tok, err := tokenizer.Parse(golden.Tokenizer)
+		if err != nil {
+			t.Errorf("%v: %.300s", err, golden.Tokenizer)
+			continue
+		}
+		for _, a := range golden.Texts {
+			a.compare(t, tok)
+		}
+		if t.Failed() {
+			t.Fatalf("%s", golden.Tokenizer)
+		}
+	}
+}
+
+func TestInvalidUTF8(t *testing.T) {
+	t.Parallel()
+	tok := load(t, minilm)
+	tests := []struct {
+		text    string
+		like    string // the text that has the same ids
+		offsets [][2]int
+	}{
+		{"caf\xe9", "caf", [][2]int{{0, 0}, {0, 3}, {0, 0}}},
+		{"a\xffb", "ab", [][2]int{{0, 0}, {0, 3}, {0, 0}}},
+		{"a \xe4\xb8 b", "a b", [][2]int{{0, 0}, {0, 1}, {5, 6}, {0, 0}}},
+		{"\xff", "", [][2]int{{0, 0}, {0, 0}}},
+		{"[CLS\xff]", "[CLS\ufffd]", [][2]int{{0, 0}, {0, 1}, {1, 3}, {3, 4}, {5, 6}, {0, 0}}},
+	}
+	for _, tt := range tests {
+		got, err := tok.Encode(tt.text)
+		want, err2 := tok.Encode(tt.like)
+		if err != nil || err2 != nil || !slices.Equal(got.IDs, want.IDs) || !slices.Equal(got.Offsets, tt.offsets) {
+			t.Errorf("%q: %v, errors %v, %v; want the ids %v and offsets %v", tt.text, got, err, err2, want.IDs, tt.offsets)
+		}
+	}
+}
+
+func TestAppendEncode(t *testing.T) {
+	t.Parallel()
+	tok := load(t, minilm)
+	const sentence = "unaffable [MASK] embeddings everywhere"
+	whole, err := tok.Encode(sentence)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := len(whole.IDs) - 1
+	prefix, _ := tok.Encode("before")
+	for limit := 2; limit <= len(whole.IDs)+2; limit++ {
+		dst, _ := tok.Encode("before")
+		got, err := tok.AppendEncode(dst, sentence, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keep := min(limit-1, last)
+		want := slices.Concat(prefix.IDs, whole.IDs[:keep], whole.IDs[last:])
+		offsets := slices.Concat(prefix.Offsets, whole.Offsets[:keep], whole.Offsets[last:])
+		if !slices.Equal(got.IDs, want) || !slices.Equal(got.Offsets, offsets) || len(got.TypeIDs) != len(want) {
+			t.Errorf("limit %d: %v, want %v and %v", limit, got, want, offsets)
+		}
+	}
+	got, err := tok.AppendEncode(prefix, sentence, 1)
+	if err == nil || !slices.Equal(got.IDs, prefix.IDs) {
+		t.Errorf("a limit below the special tokens: %v, error %v", got, err)
+	}
+}
+
+func TestAppendEncodeAllocates(t *testing.T) {
+	tok := load(t, minilm)
+	sentence := strings.Repeat("Unaffable cafés, 안녕하세요 世界 [MASK]! ", 20)
+	dst, err := tok.Encode(sentence)
+	if err != nil {
+		t.Fatal(err)
+	}
+	allocs := testing.AllocsPerRun(100, func() {
+		dst, err = tok.AppendEncode(tokenizer.Encoding{IDs: dst.IDs[:0], TypeIDs: dst.TypeIDs[:0], Offsets: dst.Offsets[:0]}, sentence, 0)
+	})
+	if err != nil || allocs > 1 { // a garbage collection may empty the pool of buffers on the way
+		t.Errorf("%v allocations, error %v", allocs, err)
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	t.Parallel()
+	tok := load(t, minilm)
+	answers := lines[answer](t, "testdata/minilm/sentences.jsonl")
+	var callers sync.WaitGroup
+	for i := range 8 {
+		callers.Go(func() {
+			for j := range answers {
+				answers[(i*37+j)%len(answers)].compare(t, tok)
+			}
+		})
+	}
+	callers.Wait()
+}
+
+func TestID(t *testing.T) {
+	t.Parallel()
+	tok := load(t, minilm)
+	for token, want := range map[string]int32{"[PAD]": 0, "[SEP]": 102, "hello": 7592, "##ing": 2075} {
+		if id, ok := tok.ID(token); !ok || id != want {
+			t.Errorf("%s: %d, %v; want %d", token, id, ok, want)
+		}
+	}
+	for _, token := range []string{"", "no such token", "hel\xfflo"} {
+		if id, ok := tok.ID(token); ok {
+			t.Errorf("%q has the id %d", token, id)
+		}
+	}
+}
+
+// TestLongTextsTakeLinearTime counts no time: texts of megabytes would take hours if a step looked at the whole text.
+func TestLongTextsTakeLinearTime(t *testing.T) {
+	t.Parallel()
+	tok := load(t, minilm)
+	for _, s := range []string{"a", "a ", "[", "[CLS]", "é", "e\u0301", "\u0316\u0300", "中", " ", ".", "\xff", "한", "İ"} {
+		enc, err := tok.Encode(strings.Repeat(s, 2_000_000/len(s)))
+		if err != nil || len(enc.IDs) < 2 {
+			t.Errorf("%q: %d tokens, error %v", s, len(enc.IDs), err)
 		}
 	}
 }

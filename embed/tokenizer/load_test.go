@@ -1,0 +1,225 @@
+package tokenizer_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidemark-go/tidemark/embed/tokenizer"
+)
+
+// file is a small tokenizer.json; a pair of strings replaces one by the other.
+func file(replacements ...string) string {
+	return strings.NewReplacer(replacements...).Replace(`{
+  "version": "1.0", "truncation": null, "padding": null,
+  "added_tokens": [
+    {"id": 2, "content": "[SEP]", "single_word": false, "lstrip": false, "rstrip": false, "normalized": false, "special": true}
+  ],
+  "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null, "lowercase": true},
+  "pre_tokenizer": {"type": "BertPreTokenizer"},
+  "post_processor": {"type": "TemplateProcessing",
+    "single": [{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}],
+    "pair": [{"Sequence": {"id": "A", "type_id": 0}}, {"Sequence": {"id": "B", "type_id": 1}}],
+    "special_tokens": {"[CLS]": {"id": "[CLS]", "ids": [1], "tokens": ["[CLS]"]}}},
+  "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
+  "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+    "vocab": {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "a": 3, "##b": 4}}
+}`)
+}
+
+const (
+	bertNormalizer  = `{"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null, "lowercase": true}`
+	bertPreTokenzer = `{"type": "BertPreTokenizer"}`
+	template        = `{"type": "TemplateProcessing",`
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	good := map[string]string{
+		"as it is":         file(),
+		"no version":       file(`"version": "1.0", `, ``),
+		"padding ignored":  file(`"padding": null`, `"padding": {"strategy": {"Fixed": 128}}`),
+		"no normalizer":    file(bertNormalizer, `null`),
+		"escaped pair":     file(`"a": 3`, `"a": 3, "\ud83d\ude00": 5`),
+		"accents by name":  file(`"strip_accents": null`, `"strip_accents": false`),
+		"no strip_accents": file(`"strip_accents": null, `, ``),
+		"nested sequences": file(bertNormalizer, nested("normalizers", 10)),
+	}
+	for name, data := range good {
+		tok, err := tokenizer.Parse([]byte(data))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if enc, err := tok.Encode("ab[SEP]"); err != nil || !slices.Equal(enc.IDs, []int32{1, 3, 4, 2}) {
+			t.Errorf("%s: %v, error %v", name, enc, err)
+		}
+	}
+}
+
+// nested is depth sequences, one in the other.
+func nested(key string, depth int) string {
+	open := fmt.Sprintf(`{"type": "Sequence", "%s": [`, key)
+	return strings.Repeat(open, depth) + strings.Repeat(`]}`, depth)
+}
+
+func TestParseErrors(t *testing.T) {
+	t.Parallel()
+	normalizer := func(s string) string { return file(bertNormalizer, s) }
+	preTokenizer := func(s string) string { return file(bertPreTokenzer, s) }
+	tests := []struct {
+		data string
+		is   error
+		says string // what the error names
+	}{
+		{``, tokenizer.ErrInvalid, "file"},
+		{`null`, tokenizer.ErrInvalid, "file: it is not an object"},
+		{`[]`, tokenizer.ErrInvalid, "file: it is not an object"},
+		{`{}`, tokenizer.ErrInvalid, "model: it is missing"},
+		{file() + `{}`, tokenizer.ErrInvalid, "something follows"},
+		{file()[:900], tokenizer.ErrInvalid, "unexpected EOF"},
+		{"\xff", tokenizer.ErrInvalid, "not Unicode"},
+		{file(`"a"`, `"\ud800"`), tokenizer.ErrInvalid, "not Unicode"},
+		{file(`"a"`, `"\uDE00\uD83D"`), tokenizer.ErrInvalid, "not Unicode"},
+		{file(`"a"`, `"\ud800\u0041"`), tokenizer.ErrInvalid, "not Unicode"},
+		{file(`"1.0"`, `"2.0"`), tokenizer.ErrUnsupported, `version: "2.0"`},
+		{file(`"version"`, `"model": {}, "version"`), tokenizer.ErrInvalid, `field "model" stands there twice`},
+		{file(`"version"`, `"Version"`), tokenizer.ErrUnsupported, `field "Version"`},
+		{file(`"padding"`, `"post_tokenizer"`), tokenizer.ErrUnsupported, `field "post_tokenizer"`},
+
+		{file(`"type": "WordPiece", "unk`, `"unk`), tokenizer.ErrInvalid, "model.type: it is missing"},
+		{file(`"type": "WordPiece", "unk`, `"type": 1, "unk`), tokenizer.ErrInvalid, "model.type: it is not a string"},
+		{file(`"type": "WordPiece", "unk`, `"type": "BPE", "unk`), tokenizer.ErrUnsupported, `model: type "BPE"`},
+		{file(`"type": "WordPiece", "unk`, `"type": "Unigram", "unk`), tokenizer.ErrUnsupported, `model: type "Unigram"`},
+		{file(`"type": "WordPiece", "unk`, `"type": "WordLevel", "unk`), tokenizer.ErrUnsupported, `model: type "WordLevel"`},
+		{file(`"unk_token"`, `"byte_fallback": true, "unk_token"`), tokenizer.ErrUnsupported, `model: field "byte_fallback"`},
+		{file(`"unk_token": "[UNK]", `, ``), tokenizer.ErrInvalid, "model.unk_token: it is missing"},
+		{file(`"unk_token": "[UNK]"`, `"unk_token": null`), tokenizer.ErrInvalid, "model.unk_token: it is missing"},
+		{file(`"continuing_subword_prefix": "##", `, ``), tokenizer.ErrInvalid, "model.continuing_subword_prefix"},
+		{file(`_word": 100`, `_word": -1`), tokenizer.ErrInvalid, "model.max_input_chars_per_word"},
+		{file(`_word": 100`, `_word": 1e2`), tokenizer.ErrInvalid, "model.max_input_chars_per_word"},
+		{file(`"vocab": {`, `"vocab": [{`, `"##b": 4}`, `"##b": 4}]`), tokenizer.ErrInvalid, "model.vocab: it is not an object"},
+		{file(`"a": 3`, `"a": "3"`), tokenizer.ErrInvalid, `token "a"`},
+		{file(`"a": 3`, `"a": {}`), tokenizer.ErrInvalid, `token "a"`},
+		{file(`"a": 3`, `"a": -3`), tokenizer.ErrInvalid, `token "a"`},
+		{file(`"a": 3`, `"a": 2147483648`), tokenizer.ErrInvalid, `token "a"`},
+		{file(`"a": 3`, `"a": 3, "a": 4`), tokenizer.ErrInvalid, `token "a" stands there twice`},
+
+		{normalizer(`{"type": "Precompiled", "precompiled_charsmap": "AA=="}`), tokenizer.ErrUnsupported, `normalizer: type "Precompiled"`},
+		{normalizer(`{"type": "ByteLevel"}`), tokenizer.ErrUnsupported, `normalizer: type "ByteLevel"`},
+		{normalizer(`{}`), tokenizer.ErrInvalid, `normalizer.type: it is missing`},
+		{normalizer(`"NFC"`), tokenizer.ErrInvalid, `normalizer: it is not an object`},
+		{normalizer(`{"type": "NFC", "form": "fast"}`), tokenizer.ErrUnsupported, `normalizer: field "form"`},
+		{
+			normalizer(`{"type": "Sequence", "normalizers": [{"type": "NFC"}, {"type": "X"}]}`),
+			tokenizer.ErrUnsupported, `normalizer.normalizers[1]: type "X"`,
+		},
+		{normalizer(`{"type": "Sequence"}`), tokenizer.ErrInvalid, `normalizer.normalizers: it is missing`},
+		{normalizer(nested("normalizers", 1000)), tokenizer.ErrUnsupported, `nested more than`},
+		{normalizer(`{"type": "Strip", "strip_left": true}`), tokenizer.ErrInvalid, `normalizer.strip_right: it is missing`},
+		{normalizer(`{"type": "Replace", "pattern": {"Regex": "\\s+"}, "content": " "}`), tokenizer.ErrUnsupported, `normalizer.pattern: regular`},
+		{normalizer(`{"type": "Replace", "pattern": {"String": ""}, "content": " "}`), tokenizer.ErrUnsupported, `normalizer.pattern: an empty`},
+		{normalizer(`{"type": "Replace", "pattern": "a", "content": " "}`), tokenizer.ErrInvalid, `normalizer.pattern: it is not an object`},
+		{file(`"lowercase": true`, `"lowercase": 1`), tokenizer.ErrInvalid, `normalizer.lowercase: it is not a boolean`},
+		{file(`"strip_accents": null`, `"strip_accents": "yes"`), tokenizer.ErrInvalid, `normalizer.strip_accents`},
+		{file(`"clean_text": true, `, ``), tokenizer.ErrInvalid, `normalizer.clean_text: it is missing`},
+
+		{preTokenizer(`{"type": "ByteLevel", "add_prefix_space": true}`), tokenizer.ErrUnsupported, `pre_tokenizer: type "ByteLevel"`},
+		{preTokenizer(`{"type": "Metaspace", "replacement": "_"}`), tokenizer.ErrUnsupported, `pre_tokenizer: type "Metaspace"`},
+		{preTokenizer(`{"type": "Punctuation", "behavior": "isolated"}`), tokenizer.ErrUnsupported, `pre_tokenizer.behavior: "isolated"`},
+		{preTokenizer(`{"type": "Digits"}`), tokenizer.ErrInvalid, `pre_tokenizer.individual_digits: it is missing`},
+		{preTokenizer(`{"type": "CharDelimiterSplit", "delimiter": "ab"}`), tokenizer.ErrInvalid, `pre_tokenizer.delimiter`},
+		{
+			preTokenizer(`{"type": "Split", "pattern": {"Regex": "\\d"}, "behavior": "Removed", "invert": false}`),
+			tokenizer.ErrUnsupported, `pre_tokenizer.pattern: regular expressions`,
+		},
+		{
+			preTokenizer(`{"type": "Sequence", "pretokenizers": [{"type": "UnicodeScripts"}]}`),
+			tokenizer.ErrUnsupported, `pre_tokenizer.pretokenizers[0]: type "UnicodeScripts"`,
+		},
+		{preTokenizer(nested("pretokenizers", 1000)), tokenizer.ErrUnsupported, `nested more than`},
+
+		{file(template, `{"type": "RobertaProcessing",`), tokenizer.ErrUnsupported, `post_processor: type "RobertaProcessing"`},
+		{file(`"ids": [1]`, `"ids": [1, 2]`), tokenizer.ErrInvalid, `post_processor.special_tokens.[CLS]: it has 2 ids and 1 tokens`},
+		{file(`{"SpecialToken": {"id": "[CLS]"`, `{"SpecialToken": {"id": "[BOS]"`), tokenizer.ErrInvalid, `post_processor.single[0].SpecialToken.id: "[BOS]"`},
+		{file(`[{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A"`, `[{"Sequence": {"id": "B"`), tokenizer.ErrInvalid, `post_processor.single[0].Sequence.id: "B"`},
+		{file(`, {"Sequence": {"id": "A", "type_id": 0}}],
+    "pair"`, `], "pair"`), tokenizer.ErrUnsupported, `post_processor.single: a template without the text`},
+		{file(`"pair"`, `"pairs"`), tokenizer.ErrInvalid, `post_processor.pair: it is missing`},
+
+		{file(`{"type": "WordPiece", "prefix"`, `{"type": "Magic", "prefix"`), tokenizer.ErrUnsupported, `decoder: type "Magic"`},
+		{file(`"lstrip": false, `, ``), tokenizer.ErrInvalid, `added_tokens[0].lstrip: it is missing`},
+		{file(`"lstrip": false`, `"lstrip": false, "fuzzy": 1`), tokenizer.ErrUnsupported, `added_tokens[0]: field "fuzzy"`},
+		{
+			file(`"content": "[SEP]"`, `"content": "\u0301"`, `"normalized": false`, `"normalized": true`),
+			tokenizer.ErrUnsupported, `is empty once it is normalized`,
+		},
+	}
+	for _, tt := range tests {
+		tok, err := tokenizer.Parse([]byte(tt.data))
+		if tok != nil || !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%.60q ...\nerror %v\nwant %v: %s", tt.data, err, tt.is, tt.says)
+		}
+	}
+}
+
+func TestParseNamesEveryFault(t *testing.T) {
+	t.Parallel()
+	_, err := tokenizer.Parse([]byte(file(bertNormalizer, `{"type": "X"}`, bertPreTokenzer, `{"type": "Y"}`, `"a": 3`, `"a": null`)))
+	for _, part := range []string{`normalizer: type "X"`, `pre_tokenizer: type "Y"`, `model.vocab: the id of token "a"`} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("error %v does not name %s", err, part)
+		}
+	}
+}
+
+func TestTokensThatAreTheSameOnceNormalized(t *testing.T) {
+	t.Parallel()
+	token := func(content string) string {
+		b, _ := json.Marshal(map[string]any{
+			"id": 9, "content": content, "single_word": false, "lstrip": false, "rstrip": false, "normalized": true, "special": false,
+		})
+		return string(b)
+	}
+	_, err := tokenizer.Parse([]byte(file(`"added_tokens": [`, `"added_tokens": [`+token("Foo")+","+token("FOO")+",")))
+	if !errors.Is(err, tokenizer.ErrUnsupported) || !strings.Contains(err.Error(), "FOO") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestLoadErrors(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if _, err := tokenizer.Load(filepath.Join(dir, "none.json")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	bad := filepath.Join(dir, "bad.json")
+	if err := os.WriteFile(bad, []byte(`{"model": 1}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tokenizer.Load(bad); !errors.Is(err, tokenizer.ErrInvalid) || !strings.Contains(err.Error(), bad) {
+		t.Errorf("bad file: %v", err)
+	}
+	if _, err := tokenizer.Load(dir); err == nil {
+		t.Error("a folder is no file")
+	}
+}
+
+func TestNoUnknownToken(t *testing.T) {
+	t.Parallel()
+	tok, err := tokenizer.Parse([]byte(file(`"[UNK]": 0, `, ``)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if enc, err := tok.Encode("ab"); err != nil || !slices.Equal(enc.IDs, []int32{1, 3, 4}) {
+		t.Errorf("known word: %v, error %v", enc, err)
+	}
+	if enc, err := tok.Encode("ab zzz"); !errors.Is(err, tokenizer.ErrNoUnknownToken) || len(enc.IDs) != 0 {
+		t.Errorf("unknown word: %v, error %v", enc, err)
+	}
+}
