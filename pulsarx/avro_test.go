@@ -1,0 +1,342 @@
+package pulsarx_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pulsarx"
+)
+
+type address struct {
+	Street string  `avro:"street"`
+	Zip    *string `avro:"zip"`
+}
+
+type audit struct {
+	By string `avro:"by"`
+}
+
+type everything struct {
+	audit    // embedded, and unexported: its exported fields count
+	ID       int64              `avro:"id"`
+	Small    int16              `avro:"small,default=3"`
+	Name     string             `avro:"name,alias=title,alias=label,default=no, name"`
+	Nick     *string            `avro:"nick"`
+	Level    *int64             `avro:"level,default=1"`
+	Ratio    float64            `avro:"ratio"`
+	Half     float32            `avro:"half"`
+	OK       bool               `avro:"ok,default=true"`
+	Blob     []byte             `avro:"blob"`
+	Sum      [4]byte            `avro:"sum"`
+	Tags     []string           `avro:"tags,default=[]"`
+	Counts   map[string]int64   `avro:"counts"`
+	Home     address            `avro:"home"`
+	Other    *address           `avro:"other"`
+	Past     []address          `avro:"past"`
+	At       time.Time          `avro:"at"`
+	Maybe    *time.Time         `avro:"maybe"`
+	Took     time.Duration      `avro:"took"`
+	Untagged int
+	Skipped  chan int `avro:"-"`
+	hidden   int
+}
+
+const everythingText = `{"type":"record","name":"everything","fields":[` +
+	`{"name":"by","type":"string"},` +
+	`{"name":"id","type":"long"},` +
+	`{"name":"small","type":"int","default":3},` +
+	`{"name":"name","aliases":["title","label"],"type":"string","default":"no, name"},` +
+	`{"name":"nick","type":["null","string"],"default":null},` +
+	`{"name":"level","type":["long","null"],"default":1},` +
+	`{"name":"ratio","type":"double"},` +
+	`{"name":"half","type":"float"},` +
+	`{"name":"ok","type":"boolean","default":true},` +
+	`{"name":"blob","type":"bytes"},` +
+	`{"name":"sum","type":{"type":"fixed","name":"Fixed4","size":4}},` +
+	`{"name":"tags","type":{"type":"array","items":"string"},"default":[]},` +
+	`{"name":"counts","type":{"type":"map","values":"long"}},` +
+	`{"name":"home","type":{"type":"record","name":"address","fields":[` +
+	`{"name":"street","type":"string"},{"name":"zip","type":["null","string"],"default":null}]}},` +
+	`{"name":"other","type":["null","address"],"default":null},` +
+	`{"name":"past","type":{"type":"array","items":"address"}},` +
+	`{"name":"at","type":{"type":"long","logicalType":"timestamp-micros"}},` +
+	`{"name":"maybe","type":["null",{"type":"long","logicalType":"timestamp-micros"}],"default":null},` +
+	`{"name":"took","type":"long"},` +
+	`{"name":"Untagged","type":"long"}]}`
+
+func TestAvroReflection(t *testing.T) {
+	s, err := pulsarx.Avro[everything]().Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Type != "AVRO" || string(s.Definition) != everythingText {
+		t.Errorf("schema\n%s\nwant\n%s", s.Definition, everythingText)
+	}
+	again, err := pulsarx.Avro[*everything]().Schema()
+	if err != nil || !bytes.Equal(again.Definition, s.Definition) {
+		t.Errorf("the pointer's schema differs: %v", err)
+	}
+}
+
+func TestAvroRoundTrip(t *testing.T) {
+	at := time.Date(2024, 5, 6, 7, 8, 9, 123456000, time.UTC)
+	nick, zip := "n", "8000"
+	in := everything{
+		audit: audit{"me"}, ID: -1 << 62, Small: -7, Name: "ä", Nick: &nick, Ratio: 1.5, Half: 0.25, Blob: []byte{0, 255},
+		Sum: [4]byte{1, 2, 3, 4}, Tags: []string{"a", ""}, Counts: map[string]int64{"x": 1}, Home: address{"s", &zip},
+		Other: &address{"o", nil}, Past: []address{{"p", nil}, {"q", &zip}}, At: at, Maybe: &at, Took: 36 * time.Hour, Untagged: 5,
+	}
+	codec := pulsarx.Avro[everything]()
+	payload, err := codec.Encode(nil, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _ := codec.Schema()
+	for _, raw := range []pulsarx.Raw{{Value: payload}, {Value: payload, SchemaType: "AVRO", Schema: s.Definition}} {
+		out, err := codec.Decode(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(in, out) {
+			t.Errorf("%+v\nbecame\n%+v", in, out)
+		}
+	}
+	prefixed, err := codec.Encode([]byte("head"), in)
+	if err != nil || string(prefixed) != "head"+string(payload) {
+		t.Error("Encode does not append", err)
+	}
+}
+
+func TestAvroReflectionErrors(t *testing.T) {
+	type node struct{ Next *struct{ X uint64 } }
+	type two struct {
+		A string `avro:"a"`
+		B string `avro:"a"`
+	}
+	for name, c := range map[string]struct {
+		codec interface {
+			Schema() (pulsarx.Schema, error)
+		}
+		says string
+	}{
+		"interface":         {pulsarx.Avro[struct{ V any }](), "struct"},
+		"any field":         {pulsarx.Avro[holder[any]](), "V: interface {} has no Avro type"},
+		"uint64":            {pulsarx.Avro[holder[uint64]](), "uint64 has no Avro type"},
+		"map key":           {pulsarx.Avro[holder[map[int]string]](), "keys"},
+		"double pointer":    {pulsarx.Avro[holder[**int]](), "has no Avro type"},
+		"anonymous":         {pulsarx.Avro[node](), "without a name"},
+		"same name twice":   {pulsarx.Avro[two](), "a"},
+		"default last":      {pulsarx.Avro[badOrder](), "default comes last"},
+		"unknown option":    {pulsarx.Avro[badOption](), "unknown option"},
+		"bad default":       {pulsarx.Avro[badDefault](), "default"},
+		"default of type":   {pulsarx.Avro[wrongDefault](), "default"},
+		"bad text":          {pulsarx.AvroSchema[int](`{"type":"recor"}`), "Avro schema"},
+		"dangling name":     {pulsarx.AvroSchema[int](`{"type":"array","items":"address"}`), "Avro schema"},
+		"JSON of an any":    {pulsarx.JSON[holder[any]](), "has no Avro type"},
+		"zero codec":        {pulsarx.AvroCodec[int]{}, "made by"},
+		"zero JSON codec":   {pulsarx.JSONCodec[int]{}, "made by"},
+		"name of a tag":     {pulsarx.Avro[noName](), "names nothing"},
+		"name of no schema": {pulsarx.Avro[badName](), "badName"},
+	} {
+		_, err := c.codec.Schema()
+		if err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+type (
+	holder[T any] struct{ V T }
+	badOrder      struct {
+		A string `avro:"a,default=x,alias=b"`
+	}
+	badOption struct {
+		A string `avro:"a,omitempty"`
+	}
+	badDefault struct {
+		A int `avro:"a,default=x"`
+	}
+	wrongDefault struct {
+		A int `avro:"a,default=\"x\""`
+	}
+	noName struct {
+		A int `avro:",alias=b"`
+	}
+	badName struct {
+		A int `avro:"a-b"`
+	}
+	node struct {
+		V    int   `avro:"v"`
+		Next *node `avro:"next"`
+	}
+)
+
+func TestAvroRecursion(t *testing.T) {
+	codec := pulsarx.Avro[node]()
+	payload, err := codec.Encode(nil, node{1, &node{2, &node{V: 3}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := codec.Decode(pulsarx.Raw{Value: payload})
+	if err != nil || v.Next.Next.V != 3 {
+		t.Errorf("%+v %v", v, err)
+	}
+	if s, _ := codec.Schema(); !strings.Contains(string(s.Definition), `["null","node"]`) {
+		t.Errorf("%s", s.Definition)
+	}
+	// As deep as a hostile payload likes: a name for the record's next, again and again.
+	if _, err := codec.Decode(pulsarx.Raw{Value: bytes.Repeat([]byte{2, 2}, 1<<20)}); err == nil {
+		t.Error("a million levels are read")
+	}
+}
+
+type v2 struct {
+	ID       int64  `avro:"id"`
+	FullName string `avro:"full_name,alias=name"`
+	Age      int64  `avro:"age,default=7"`
+}
+
+// TestAvroResolution reads v1{id int, name} and its kin as v2.
+func TestAvroResolution(t *testing.T) {
+	const bob = "\x0a\x06bob"
+	for name, c := range map[string]struct {
+		writer, payload string
+		want            v2
+		says            string
+	}{
+		"promotion, alias, default": {`{"type":"record","name":"v1","fields":[{"name":"id","type":"int"},{"name":"name","type":"string"}]}`, bob, v2{5, "bob", 7}, ""},
+		"namespace": {`{"type":"record","name":"v2","namespace":"com.example","fields":[{"name":"id","type":"int"},{"name":"name","type":"string"}]}`, bob, v2{5, "bob", 7}, ""},
+		"other name and namespace": {`{"type":"record","name":"Old","namespace":"com.example","fields":[{"name":"id","type":"long"},{"name":"full_name","type":"string"}]}`, bob, v2{5, "bob", 7}, ""},
+		"reordered and dropped": {`{"type":"record","name":"v1","fields":[{"name":"x","type":{"type":"array","items":"string"}},{"name":"name","type":"string"},{"name":"id","type":"int"}]}`, "\x02\x02x\x00\x06bob\x0a", v2{5, "bob", 7}, ""},
+		"missing without a default": {`{"type":"record","name":"v1","fields":[{"name":"id","type":"int"}]}`, "\x0a", v2{}, "full_name"},
+		"not promotable":            {`{"type":"record","name":"v1","fields":[{"name":"id","type":"string"},{"name":"name","type":"string"}]}`, "\x02x\x02x", v2{}, "resolve"},
+		"Java's inner class":        {`{"type":"record","name":"Outer$Inner","fields":[{"name":"id","type":"int"},{"name":"name","type":"string"}]}`, bob, v2{}, "Outer$Inner"},
+		"no schema at all":          {`{"type":`, bob, v2{}, "writer's Avro schema"},
+		"ends early":                {`{"type":"record","name":"v1","fields":[{"name":"id","type":"int"},{"name":"name","type":"string"}]}`, "\x0a\x06bo", v2{}, "ends early"},
+		"ends at once":              {`{"type":"record","name":"v1","fields":[{"name":"id","type":"int"},{"name":"name","type":"string"}]}`, "", v2{}, "ends early"},
+		"bytes left":                {`{"type":"record","name":"v1","fields":[{"name":"id","type":"int"},{"name":"name","type":"string"}]}`, bob + "!", v2{}, "1 bytes after"},
+	} {
+		got, err := pulsarx.Avro[v2]().Decode(pulsarx.Raw{Value: []byte(c.payload), SchemaType: "AVRO", Schema: []byte(c.writer)})
+		if c.says == "" && (err != nil || got != c.want) {
+			t.Errorf("%s: %+v %v", name, got, err)
+		}
+		if c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
+	}
+	if _, err := pulsarx.Avro[v2]().Decode(pulsarx.Raw{Value: []byte(bob), SchemaType: "STRING"}); err == nil {
+		t.Error("a STRING message is read as AVRO")
+	}
+}
+
+type change struct {
+	Before, After *product
+	Op            string
+}
+
+type product struct {
+	ID   int64   `avro:"product_id"`
+	Text *string `avro:"description"`
+}
+
+func TestAvroNestedNames(t *testing.T) {
+	const writer = `{"type":"record","name":"ProductChangeEvent","namespace":"com.example.events","fields":[
+		{"name":"Before","type":["null",{"type":"record","name":"Product","fields":[
+			{"name":"product_id","type":"long"},{"name":"description","type":["null","string"]}]}]},
+		{"name":"After","type":["null","Product"]},
+		{"name":"Op","type":"string"}]}`
+	v, err := pulsarx.Avro[change]().Decode(pulsarx.Raw{
+		SchemaType: "AVRO", Schema: []byte(writer), Value: []byte("\x00\x02\x0e\x02\x04hi\x02c"),
+	})
+	if err != nil || v.Before != nil || v.After == nil || v.After.ID != 7 || *v.After.Text != "hi" || v.Op != "c" {
+		t.Errorf("%+v %v", v, err)
+	}
+}
+
+// TestAvroLargeText is beyond the Avro library's own limit of a mebibyte.
+func TestAvroLargeText(t *testing.T) {
+	codec := pulsarx.Avro[audit]()
+	payload, err := codec.Encode(nil, audit{strings.Repeat("x", 3<<20)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := codec.Decode(pulsarx.Raw{Value: payload}); err != nil || len(v.By) != 3<<20 {
+		t.Error(len(v.By), err)
+	}
+}
+
+func TestJSONCodec(t *testing.T) {
+	type order struct {
+		ID    int64     `json:"id"`
+		Note  string    `json:"note,omitempty"`
+		At    time.Time `json:"at"`
+		Lines []string  `json:"lines"`
+		None  string    `json:"-"`
+	}
+	codec := pulsarx.JSON[order]()
+	s, err := codec.Schema()
+	const want = `{"type":"record","name":"order","fields":[{"name":"id","type":"long"},` +
+		`{"name":"note","type":["null","string"],"default":null},{"name":"at","type":"string"},` +
+		`{"name":"lines","type":["null",{"type":"array","items":"string"}],"default":null}]}`
+	if err != nil || s.Type != "JSON" || string(s.Definition) != want {
+		t.Errorf("%s %v", s.Definition, err)
+	}
+	in := order{ID: 1 << 60, At: time.Unix(1, 0).UTC(), Lines: []string{"a"}}
+	payload, err := codec.Encode(nil, in)
+	if err != nil || !json.Valid(payload) {
+		t.Fatal(err)
+	}
+	out, err := codec.Decode(pulsarx.Raw{Value: payload})
+	if err != nil || !reflect.DeepEqual(in, out) {
+		t.Errorf("%+v %v", out, err)
+	}
+	for _, bad := range []string{"", "{", `{"id":1}x`, `{"id":"x"}`, "null null"} {
+		if _, err := codec.Decode(pulsarx.Raw{Value: []byte(bad)}); err == nil {
+			t.Errorf("%q is read", bad)
+		}
+	}
+}
+
+func TestStringAndBytes(t *testing.T) {
+	if _, err := pulsarx.String().Decode(pulsarx.Raw{Value: []byte{0xff}}); err == nil {
+		t.Error("invalid UTF-8 is decoded")
+	}
+	if _, err := pulsarx.String().Encode(nil, "\xff"); err == nil {
+		t.Error("invalid UTF-8 is encoded")
+	}
+	value := []byte("abc")
+	b, err := pulsarx.Bytes().Decode(pulsarx.Raw{Value: value})
+	if err != nil || string(b) != "abc" {
+		t.Fatal(err)
+	}
+	if b[0] = 'x'; value[0] != 'a' {
+		t.Error("Bytes gives the original away")
+	}
+}
+
+func FuzzAvroDecode(f *testing.F) {
+	codec := pulsarx.Avro[everything]()
+	payload, err := codec.Encode(nil, everything{Tags: []string{"a"}, Past: []address{{}}, Counts: map[string]int64{"k": 1}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(payload, everythingText)
+	f.Add([]byte("\x0a\x06bob"), `{"type":"record","name":"v1","fields":[{"name":"id","type":"int"},{"name":"name","type":"string"}]}`)
+	f.Add([]byte("\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"), `{"type":"array","items":"null"}`)
+	f.Add([]byte("\x02\x02\x02"), `{"type":"record","name":"node","fields":[{"name":"next","type":["null","node"]}]}`)
+	f.Fuzz(func(t *testing.T, payload []byte, writer string) {
+		// Either a value or an error, in a time and memory that the payload bounds.
+		for _, decode := range []func(pulsarx.Raw) error{decoding(codec), decoding(pulsarx.Avro[node]()), decoding(pulsarx.Avro[v2]())} {
+			_ = decode(pulsarx.Raw{Value: payload, SchemaType: "AVRO", Schema: []byte(writer)})
+			_ = decode(pulsarx.Raw{Value: payload})
+		}
+	})
+}
+
+func decoding[T any](d pulsarx.Decoder[T]) func(pulsarx.Raw) error {
+	return func(r pulsarx.Raw) error { _, err := d.Decode(r); return err }
+}
