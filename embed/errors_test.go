@@ -51,7 +51,7 @@ func TestBatchError(t *testing.T) {
 				t.Errorf("Permanent is %v, want %v", p.Permanent(), tt.permanent)
 			}
 			for i, want := range tt.errs {
-				if items.ItemErrors()[i] != want {
+				if !errors.Is(items.ItemErrors()[i], want) {
 					t.Errorf("item %d is %v, want %v", i, items.ItemErrors()[i], want)
 				}
 				if want != nil && !errors.Is(err, want) {

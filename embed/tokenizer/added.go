@@ -1,5 +1,7 @@
 package tokenizer
 
+import "unicode/utf8"
+
 // addedToken is a token that is found in the text before the model sees it.
 type addedToken struct {
 	id      int32
@@ -14,8 +16,26 @@ type addedToken struct {
 
 // addedTokens finds tokens in a text, as the original's AddedVocabulary does: at each place, from left to right, the longest.
 type addedTokens struct {
-	trie   *trie // the values are places in tokens
+	trie   *trie // the values are places in tokens; nil: there are none
 	tokens []addedToken
+	// first says which ASCII characters any token begins with; others are looked for in the trie.
+	first [utf8.RuneSelf]bool
+}
+
+// add adds a token that is searched for by pattern, which is not empty. It reports false where another one is.
+func (a *addedTokens) add(t addedToken, pattern []rune) bool {
+	if a.trie == nil {
+		a.trie = newTrie()
+	}
+	if a.trie.value(pattern) != none {
+		return false
+	}
+	a.trie.insert(pattern, int32(len(a.tokens)))
+	a.tokens = append(a.tokens, t)
+	if pattern[0] < utf8.RuneSelf {
+		a.first[pattern[0]] = true
+	}
+	return true
 }
 
 // match is a part of a text, from one character to another, that is a token, or is none and has the id none.
@@ -31,27 +51,19 @@ func (a *addedTokens) find(dst []match, chars []char) []match {
 	}
 	done := 0 // up to where chars are in dst
 	for i := 0; i < len(chars); {
+		if r := chars[i].r; r < utf8.RuneSelf && !a.first[r] {
+			i++
+			continue
+		}
 		at, n := a.trie.longest(0, chars[i:])
 		if n == 0 {
 			i++
 			continue
 		}
-		from, to := i, i+n
-		i = to
 		t := &a.tokens[at]
-		if t.word && (from > 0 && isWord(chars[from-1]) || to < len(chars) && isWord(chars[to])) {
-			continue
-		}
-		for t.left && from > done && isSpace(chars[from-1]) {
-			from--
-		}
-		if t.left {
-			from = max(from, done)
-		}
-		for t.right && to < len(chars) && isSpace(chars[to]) {
-			to++
-		}
-		if from >= to { // all of it is whitespace that the token before took
+		from, to := t.extent(chars, i, i+n, done)
+		i += n
+		if from >= to {
 			continue
 		}
 		if done < from {
@@ -64,6 +76,24 @@ func (a *addedTokens) find(dst []match, chars []char) []match {
 		dst = append(dst, match{span{done, len(chars)}, none})
 	}
 	return dst
+}
+
+// extent returns what a token that stands in chars at from to to covers, with its whitespace behind what is done. It is empty
+// where the token is no word of its own though it should be, and where the token before took all of it as whitespace.
+func (t *addedToken) extent(chars []char, from, to, done int) (first, last int) {
+	if t.word && (from > 0 && isWord(chars[from-1]) || to < len(chars) && isWord(chars[to])) {
+		return from, from
+	}
+	if t.left {
+		for from > done && isSpace(chars[from-1]) {
+			from--
+		}
+		from = max(from, done)
+	}
+	for t.right && to < len(chars) && isSpace(chars[to]) {
+		to++
+	}
+	return from, to
 }
 
 func isWord(c char) bool { return properties[c.r]&word != 0 }

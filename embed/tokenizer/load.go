@@ -27,12 +27,21 @@ func Parse(data []byte) (*Tokenizer, error) {
 // loader reads the parts of a tokenizer.json and collects what is wrong with them.
 type loader struct{ errs []error }
 
+// maxErrors bounds how many faults of a file are told.
+const maxErrors = 20
+
 func (l *loader) invalid(place, format string, args ...any) {
-	l.errs = append(l.errs, fmt.Errorf("%w: %s: %s", ErrInvalid, place, fmt.Sprintf(format, args...)))
+	l.fail(ErrInvalid, place, format, args...)
 }
 
 func (l *loader) unsupported(place, format string, args ...any) {
-	l.errs = append(l.errs, fmt.Errorf("%w: %s: %s", ErrUnsupported, place, fmt.Sprintf(format, args...)))
+	l.fail(ErrUnsupported, place, format, args...)
+}
+
+func (l *loader) fail(kind error, place, format string, args ...any) {
+	if len(l.errs) < maxErrors {
+		l.errs = append(l.errs, fmt.Errorf("%w: %.300s: %s", kind, place, fmt.Sprintf(format, args...)))
+	}
 }
 
 func (l *loader) tokenizer(data []byte) *Tokenizer {

@@ -89,7 +89,7 @@ func lowercase(t *text) {
 // nmt is the cleaning of Google's NMT models, as SentencePiece has it.
 func nmt(t *text) {
 	t.filter(func(r rune) bool {
-		return !(r >= 0x1 && r <= 0x8 || r == 0xb || r >= 0xe && r <= 0x1f || r == 0x7f || r == 0x8f || r == 0x9f)
+		return r == 0 || r > 0x8 && r < 0xe && r != 0xb || r > 0x1f && r != 0x7f && r != 0x8f && r != 0x9f
 	})
 	for i, c := range t.chars {
 		switch c.r {

@@ -345,16 +345,10 @@ func (l *loader) addToken(t *Tokenizer, a addedToken) {
 			}
 		}
 	}
-	if in.trie == nil {
-		in.trie = newTrie()
-	}
 	switch {
 	case len(pattern) == 0: // in the original it splits everywhere, or goes on for ever
 		l.unsupported("added_tokens", "token %.100q is empty once it is normalized", a.content)
-	case in.trie.value(pattern) != none: // the original takes one of them by chance
+	case !in.add(a, pattern): // the original takes one of them by chance
 		l.unsupported("added_tokens", "token %.100q is the same as another once both are normalized", a.content)
-	default:
-		in.trie.insert(pattern, int32(len(in.tokens)))
-		in.tokens = append(in.tokens, a)
 	}
 }

@@ -53,6 +53,7 @@ func (e *Encoding) cut(n int) { e.IDs, e.Offsets = e.IDs[:n], e.Offsets[:n] }
 
 // scratch has the buffers of one call.
 type scratch struct {
+	out            Encoding
 	raw            []char
 	parts, matches []match
 	text           text
@@ -66,7 +67,7 @@ func Load(path string) (*Tokenizer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // it was only read
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("tokenizer: %w", err)
@@ -98,12 +99,22 @@ func (t *Tokenizer) AppendEncode(dst Encoding, text string, limit int) (Encoding
 		}
 	}
 	s := t.scratch.Get().(*scratch)
-	defer t.scratch.Put(s)
-	out := dst
+	s.out = dst
+	err := t.appendEncode(text, room, s)
+	if err == nil {
+		dst = s.out
+	}
+	s.out = Encoding{} // it is the caller's
+	t.scratch.Put(s)
+	return dst, err
+}
+
+func (t *Tokenizer) appendEncode(text string, room int, s *scratch) error {
+	out := &s.out
 	for _, part := range t.single {
 		if part.sequence {
-			if err := t.sequence(&out, text, room, s); err != nil {
-				return dst, err
+			if err := t.sequence(out, text, room, s); err != nil {
+				return err
 			}
 		}
 		for _, id := range part.special {
@@ -113,7 +124,7 @@ func (t *Tokenizer) AppendEncode(dst Encoding, text string, limit int) (Encoding
 			out.TypeIDs = append(out.TypeIDs, part.typeID)
 		}
 	}
-	return out, nil
+	return nil
 }
 
 // sequence appends the tokens of text without special tokens, at most room.

@@ -33,7 +33,7 @@ func lines[T any](tb testing.TB, path string) (all []T) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	var file io.Reader = f
 	if strings.HasSuffix(path, ".gz") {
 		if file, err = gzip.NewReader(f); err != nil {
@@ -213,12 +213,12 @@ func TestID(t *testing.T) {
 	}
 }
 
-// TestLongTextsTakeLinearTime counts no time: texts of megabytes would take hours if a step looked at the whole text.
+// TestLongTextsTakeLinearTime counts no time: these texts would take minutes if a step looked at all that came before.
 func TestLongTextsTakeLinearTime(t *testing.T) {
 	t.Parallel()
 	tok := load(t, minilm)
 	for _, s := range []string{"a", "a ", "[", "[CLS]", "é", "e\u0301", "\u0316\u0300", "中", " ", ".", "\xff", "한", "İ"} {
-		enc, err := tok.Encode(strings.Repeat(s, 2_000_000/len(s)))
+		enc, err := tok.Encode(strings.Repeat(s, 500_000/len(s)))
 		if err != nil || len(enc.IDs) < 2 {
 			t.Errorf("%q: %d tokens, error %v", s, len(enc.IDs), err)
 		}

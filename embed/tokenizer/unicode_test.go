@@ -40,6 +40,7 @@ func TestEveryCodePoint(t *testing.T) {
 
 // answerer returns what writes the answer of a part to a text.
 func answerer(t *testing.T, normalizer, preTokenizer json.RawMessage, file string) func(dst []byte, s string) []byte {
+	t.Helper()
 	l := &loader{}
 	defer func() {
 		if len(l.errs) > 0 {
@@ -97,6 +98,7 @@ func appendChars(dst []byte, chars []char) []byte {
 }
 
 func compareBlocks(t *testing.T, blocks []string, answer func(dst []byte, s string) []byte) {
+	t.Helper()
 	const block = 4096
 	if len(blocks) != (utf8.MaxRune+1)/block {
 		t.Fatalf("%d blocks", len(blocks))
