@@ -58,6 +58,8 @@ type compiler struct {
 	plans  map[reflect.Type]*plan
 	// binary is the encoding of []byte fields whose tag has none.
 	binary encoding
+	// nested is set while the fields of a column's struct are compiled.
+	nested bool
 }
 
 type codecKey struct {
@@ -214,6 +216,7 @@ func fitsContainer(elem *codec, f format, list ...class) func(*wireType) bool {
 }
 
 func (c *compiler) slice(t reflect.Type, f format) (codec, error) {
+	f.element = true
 	elem, err := c.compile(t.Elem(), f)
 	set := func(dst reflect.Value, v value, w *wireType) *mismatch {
 		if v.kind != kindArray {
@@ -232,6 +235,7 @@ func (c *compiler) slice(t reflect.Type, f format) (codec, error) {
 }
 
 func (c *compiler) array(t reflect.Type, f format) (codec, error) {
+	f.element = true
 	elem, err := c.compile(t.Elem(), f)
 	set := func(dst reflect.Value, v value, w *wireType) *mismatch {
 		if v.kind != kindArray {
@@ -256,6 +260,7 @@ func (c *compiler) mapping(t reflect.Type, f format) (codec, error) {
 	if t.Key().Kind() != reflect.String {
 		return codec{}, errors.New("cannot decode into a map whose keys are no strings")
 	}
+	f.element = true
 	elem, err := c.compile(t.Elem(), f)
 	set := func(dst reflect.Value, v value, w *wireType) *mismatch {
 		if v.kind != kindObject {
@@ -286,7 +291,10 @@ func (c *compiler) structure(t reflect.Type) (codec, error) {
 	if p == nil {
 		p = new(plan)
 		c.plans[t] = p
-		if err := p.fill(c, t); err != nil {
+		outer := c.nested
+		c.nested = true
+		err := p.fill(c, t)
+		if c.nested = outer; err != nil {
 			return codec{}, err
 		}
 	}

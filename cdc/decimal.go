@@ -23,6 +23,9 @@ const (
 	maxScale  = 20_000
 	minScale  = -140_000
 	maxDigits = 160_000
+	// maxElementScale is the bound for the elements of arrays and objects, of which a message may have millions: the largest scale
+	// that a column can be declared with is 1000.
+	maxElementScale = 1100
 )
 
 var errDecimal = errors.New("cdc: not a decimal number within the bounds of Postgres's numeric")
@@ -61,10 +64,33 @@ func (d Decimal) Rat() *big.Rat {
 	return new(big.Rat).SetFrac(d.Unscaled, tenTo(d.Scale))
 }
 
-// Float64 returns the nearest float64.
+// Float64 returns the nearest float64, an infinity beyond its range.
 func (d Decimal) Float64() float64 {
-	f, _ := strconv.ParseFloat(d.String(), 64) // out of range gives an infinity
+	f, _ := strconv.ParseFloat(d.scientific(), 64)
 	return f
+}
+
+// scientific returns the number as digits and an exponent, which is short whatever the scale.
+func (d Decimal) scientific() string {
+	if d.Unscaled == nil {
+		return "0"
+	}
+	return d.Unscaled.String() + "e" + strconv.Itoa(-d.Scale)
+}
+
+// equal compares two numbers, and takes those for different whose scales are too far apart to be worth the work.
+func (d Decimal) equal(e Decimal) bool {
+	if d.Unscaled.Sign() == 0 || e.Unscaled.Sign() == 0 {
+		return d.Unscaled.Sign() == e.Unscaled.Sign()
+	}
+	more := d.Scale - e.Scale
+	switch {
+	case more < 0:
+		return e.equal(d)
+	case more > maxElementScale:
+		return false
+	}
+	return d.Unscaled.Cmp(new(big.Int).Mul(e.Unscaled, tenTo(more))) == 0
 }
 
 // Int returns the number if it is whole, and whether it is.

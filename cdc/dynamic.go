@@ -2,6 +2,7 @@ package cdc
 
 import (
 	"encoding/json"
+	"math"
 	"math/big"
 	"reflect"
 	"strconv"
@@ -88,29 +89,27 @@ func exactNumber(v value) any {
 		}
 		return json.Number(v.raw)
 	}
-	f, err := strconv.ParseFloat(string(v.raw), 64)
-	if err == nil && (digitCount(v.raw) <= 15 || sameNumber(v.raw, f)) {
+	if f, err := strconv.ParseFloat(string(v.raw), 64); err == nil && isExactFloat(v.raw, f) {
 		return f
 	}
 	return json.Number(v.raw)
 }
 
-// digitCount counts a number's digits, those of its exponent too: up to 15 always survive in a float64.
-func digitCount(raw []byte) int {
-	n := 0
+// isExactFloat says whether the shortest text of f is the number that raw is. Fifteen digits always survive in the range of normal
+// numbers; more may.
+func isExactFloat(raw []byte, f float64) bool {
+	digits := 0
 	for _, c := range raw {
 		if c-'0' <= 9 {
-			n++
+			digits++ // those of the exponent too: caution
 		}
 	}
-	return n
-}
-
-// sameNumber says whether the shortest text of f is the number that raw is.
-func sameNumber(raw []byte, f float64) bool {
-	a, ok := parseDecimal(raw)
-	b, ok2 := parseDecimal(strconv.AppendFloat(nil, f, 'e', -1, 64))
-	return ok && ok2 && a.Rat().Cmp(b.Rat()) == 0
+	if digits <= 15 && math.Abs(f) > 1e-300 {
+		return true
+	}
+	x, ok := parseDecimal(raw)
+	y, _ := parseDecimal(strconv.AppendFloat(nil, f, 'e', -1, 64))
+	return ok && x.equal(y)
 }
 
 func dynamicString(v value, w *wireType) (any, *mismatch) {

@@ -28,6 +28,8 @@ type format struct {
 	scaled   bool
 	encoding encoding
 	json     bool
+	// element is set inside arrays and objects.
+	element bool
 }
 
 // field is a field of T.
@@ -155,7 +157,7 @@ func (c *compiler) field(sf reflect.StructField) (*field, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.key = key
+	f.key, form.element = key, c.nested
 	f.codec, err = c.compile(sf.Type, form)
 	return f, err
 }

@@ -130,7 +130,7 @@ func sameValue(a, b value) bool {
 	case a.kind == kindNumber:
 		x, okX := parseDecimal(a.raw)
 		y, okY := parseDecimal(b.raw)
-		return okX && okY && x.Scale != y.Scale && x.Rat().Cmp(y.Rat()) == 0
+		return okX && okY && x.equal(y)
 	}
 	return false
 }

@@ -25,6 +25,14 @@ func setBool(dst reflect.Value, v value, _ *wireType) *mismatch {
 // readDecimal reads a number in any of its forms: a JSON number, decimal text, an unscaled number in base64 whose scale the schema or
 // the tag gives, or VariableScaleDecimal. It never guesses: without a schema, digits alone in a string could be either text or base64.
 func readDecimal(v value, w *wireType, f format) (Decimal, *mismatch) {
+	d, bad := readAnyDecimal(v, w, f)
+	if bad == nil && f.element && (d.Scale > maxElementScale || d.Scale < -maxElementScale) {
+		bad = mismatchf("a decimal's scale of %d is out of bounds inside an array or object", d.Scale)
+	}
+	return d, bad
+}
+
+func readAnyDecimal(v value, w *wireType, f format) (Decimal, *mismatch) {
 	switch v.kind {
 	case kindNumber:
 		d, ok := parseDecimal(v.raw)
@@ -148,7 +156,7 @@ func floatCodec(f format) codec {
 			if bad != nil {
 				return bad
 			}
-			text = []byte(d.String())
+			text = []byte(d.scientific())
 		}
 		n, err := strconv.ParseFloat(string(text), bits)
 		if err != nil {

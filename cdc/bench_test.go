@@ -1,0 +1,126 @@
+package cdc
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// product is the row of the benchmarks, for both decoders.
+type product struct {
+	ID          int64   `cdc:"id,key" json:"id"`
+	Title       string  `json:"title"`
+	Description string  `json:"description"`
+	Price       float64 `json:"price"`
+	Stock       int32   `json:"stock"`
+	Active      bool    `json:"active"`
+	Brand       *string `json:"brand"`
+	UpdatedAt   int64   `json:"updated_at"`
+}
+
+const productColumns = `{"type":"int64","optional":false,"field":"id"},{"type":"string","optional":true,"field":"title"},` +
+	`{"type":"string","optional":true,"field":"description"},{"type":"double","optional":true,"field":"price"},` +
+	`{"type":"int32","optional":true,"field":"stock"},{"type":"boolean","optional":true,"field":"active"},` +
+	`{"type":"string","optional":true,"field":"brand"},` +
+	`{"type":"int64","optional":true,"name":"io.debezium.time.MicroTimestamp","version":1,"field":"updated_at"}`
+
+// productEvents returns an update of about 800 bytes without a schema, and the same with its schema in 3.8 kB. Source and schema are
+// laid out as in the recordings.
+func productEvents(t testing.TB) (plain, withSchema Record) {
+	row := func(stock int) string {
+		return fmt.Sprintf(`{"id":9007199254740993,"title":"Espresso cup","description":"Thick-walled, dishwasher-safe, 70 ml","price":12.5,`+
+			`"stock":%d,"active":true,"brand":null,"updated_at":1795960017391422}`, stock)
+	}
+	source := `{"version":"3.6.1.Final","connector":"postgresql","name":"shop","ts_ms":1795960017391,"snapshot":"false","db":"shop",` +
+		`"sequence":"[null,\"70175728\"]","ts_us":1795960017391422,"ts_ns":1795960017391422000,"schema":"public","table":"products",` +
+		`"txId":1131,"lsn":70175728,"xmin":null,"origin":null,"origin_lsn":null}`
+	payload := `{"before":` + row(4) + `,"after":` + row(5) + `,"source":` + source + `,"transaction":null,"op":"u",` +
+		`"ts_ms":1795960017483,"ts_us":1795960017483615,"ts_ns":1795960017483615973}`
+	plain = Record{Topic: "shop.public.products", Key: `{"id":9007199254740993}`, Value: []byte(payload)}
+
+	var recordedSchema string
+	for _, r := range of(recorded(t, "schema"), "inc_snap") {
+		schema, _, ok := strings.Cut(string(r.Value), `,"payload":`)
+		if !ok {
+			t.Fatal("no schema in the recording")
+		}
+		recordedSchema = schema
+	}
+	columns := `{"type":"int32","optional":false,"field":"id"},{"type":"string","optional":true,"field":"v"}`
+	if strings.Count(recordedSchema, columns) != 2 {
+		t.Fatal("the recorded schema is not as it was")
+	}
+	withSchema = plain
+	withSchema.Value = []byte(strings.ReplaceAll(recordedSchema, columns, productColumns) + `,"payload":` + payload + `}`)
+	return plain, withSchema
+}
+
+// jsonEnvelope is what a user of encoding/json writes.
+type jsonEnvelope struct {
+	Before *product `json:"before"`
+	After  *product `json:"after"`
+	Source struct {
+		Connector, DB, Schema, Table string
+		Snapshot                     any
+		TxID                         *int64 `json:"txId"`
+		LSN                          *int64 `json:"lsn"`
+		TsMs                         int64  `json:"ts_ms"`
+		TsUs                         int64  `json:"ts_us"`
+		TsNs                         int64  `json:"ts_ns"`
+	} `json:"source"`
+	Op          string `json:"op"`
+	TsMs        int64  `json:"ts_ms"`
+	TsNs        int64  `json:"ts_ns"`
+	Transaction *struct {
+		ID string `json:"id"`
+	} `json:"transaction"`
+}
+
+// BenchmarkDecode compares this package with encoding/json on the same events.
+func BenchmarkDecode(b *testing.B) {
+	plain, withSchema := productEvents(b)
+	for _, event := range []struct {
+		name   string
+		record Record
+	}{{"plain", plain}, {"schema", withSchema}} {
+		name := fmt.Sprintf("%s-%dB", event.name, len(event.record.Value))
+		b.Run(name+"/cdc", func(b *testing.B) { benchmarkCDC[product](b, event.record) })
+		b.Run(name+"/cdc-row", func(b *testing.B) { benchmarkCDC[Row](b, event.record) })
+		b.Run(name+"/encoding-json", func(b *testing.B) {
+			benchmarkJSON(b, event.record, func() any {
+				if event.name == "plain" {
+					return new(jsonEnvelope)
+				}
+				return new(struct{ Payload jsonEnvelope })
+			})
+		})
+		b.Run(name+"/encoding-json-any", func(b *testing.B) { benchmarkJSON(b, event.record, func() any { return new(any) }) })
+	}
+}
+
+func benchmarkCDC[T any](b *testing.B, r Record) {
+	d := newDecoder[T](b, Options{})
+	b.SetBytes(int64(len(r.Value)))
+	b.ReportAllocs()
+	for b.Loop() {
+		e, err := d.Decode(r)
+		if err != nil || e.After == nil || e.Before == nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func benchmarkJSON(b *testing.B, r Record, target func() any) {
+	b.SetBytes(int64(len(r.Value)))
+	b.ReportAllocs()
+	for b.Loop() {
+		var key struct{ ID int64 }
+		if err := json.Unmarshal([]byte(r.Key), &key); err != nil {
+			b.Fatal(err)
+		}
+		if err := json.Unmarshal(r.Value, target()); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
