@@ -124,8 +124,8 @@ func checkEvent[T any](e *cdc.Event[T]) error {
 		return fmt.Errorf("%w: op %q has no row after the change", ErrNoRow, byte(e.Op))
 	}
 	if missing := e.UnavailableColumns(); len(missing) > 0 {
-		return fmt.Errorf("%w: %s; let the database log whole rows: ALTER TABLE ... REPLICA IDENTITY FULL", ErrUnavailable,
-			strings.Join(missing, ", "))
+		return fmt.Errorf("%w: %s; let the database log whole rows with ALTER TABLE ... REPLICA IDENTITY FULL, or, where the table "+
+			"has no such column, leave it out of the row's type", ErrUnavailable, strings.Join(missing, ", "))
 	}
 	return nil
 }

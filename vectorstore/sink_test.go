@@ -399,7 +399,7 @@ func TestSinkBadEvents(t *testing.T) {
 		{noRow, vectorstore.ErrNoRow, `table "public.products"`},
 		{badOp, vectorstore.ErrOp, "'x'"},
 		{badKey, vectorstore.ErrKey, `column "id"`},
-		{unavailable, vectorstore.ErrUnavailable, "title; let the database log whole rows: ALTER TABLE ... REPLICA IDENTITY FULL"},
+		{unavailable, vectorstore.ErrUnavailable, "title; let the database log whole rows with ALTER TABLE ... REPLICA IDENTITY FULL"},
 		{lost, vectorstore.ErrNoKey, `topic "products"`},
 	}
 	f := newFixture(t)
