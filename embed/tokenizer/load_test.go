@@ -210,6 +210,24 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
+func TestNormalizersThatBlowUp(t *testing.T) {
+	t.Parallel()
+	grow := strings.Repeat(`{"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaaaaaaaaaaaaa"}, `, 40)
+	tok, err := tokenizer.Parse([]byte(file(bertNormalizer, `{"type": "Sequence", "normalizers": [`+grow+
+		`{"type": "Replace", "pattern": {"String": "aaaaaaaa"}, "content": ""}]}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tok.Encode("b"); err != nil {
+		t.Error(err)
+	}
+	_, err = tok.Encode("aa")
+	var p interface{ Permanent() bool }
+	if !errors.Is(err, tokenizer.ErrTextTooLarge) || !errors.As(err, &p) || !p.Permanent() {
+		t.Errorf("error %v", err)
+	}
+}
+
 func TestNoUnknownToken(t *testing.T) {
 	t.Parallel()
 	tok, err := tokenizer.Parse([]byte(file(`"[UNK]": 0, `, ``)))

@@ -133,7 +133,7 @@ type replace struct{ pattern, content []rune }
 
 func (p replace) normalize(t *text) {
 	t.spare = t.spare[:0]
-	for i := 0; i < len(t.chars); {
+	for i := 0; i < len(t.chars) && len(t.spare) <= t.limit; {
 		if !hasPrefix(t.chars[i:], p.pattern) {
 			t.spare = append(t.spare, t.chars[i])
 			i++

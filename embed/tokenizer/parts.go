@@ -160,8 +160,8 @@ func (l *loader) model(place string, raw json.RawMessage) model {
 	switch kind := o.kind(); kind {
 	case "WordPiece":
 		vocabulary, size := l.vocabulary(o.at("vocab"), o.value("vocab"))
-		maxLength := decode[uint32](l, o.at("max_input_chars_per_word"), o.value("max_input_chars_per_word"), "a number from 0 on")
-		return newWordPiece(vocabulary, size, o.text("unk_token"), o.text("continuing_subword_prefix"), int(maxLength))
+		maxLength := decode[uint64](l, o.at("max_input_chars_per_word"), o.value("max_input_chars_per_word"), "a number from 0 on")
+		return newWordPiece(vocabulary, size, o.text("unk_token"), o.text("continuing_subword_prefix"), int(min(maxLength, math.MaxInt32)))
 	default:
 		o.unknown(kind)
 		return nil
@@ -238,6 +238,7 @@ func (l *loader) specials(o *object) map[string][]int32 {
 	for name, raw := range l.object(place, raw).fields {
 		s := l.object(place+"."+name, raw)
 		s.text("id")
+		ids[name] = nil
 		for i, raw := range l.list(s.at("ids"), s.value("ids")) {
 			ids[name] = append(ids[name], l.id(fmt.Sprintf("%s[%d]", s.at("ids"), i), raw))
 		}
@@ -337,8 +338,10 @@ func (l *loader) addToken(t *Tokenizer, a addedToken) {
 	if a.normalized {
 		in = &t.normalized
 		if t.normalizer != nil {
-			s := text{chars: decodeText(nil, a.content)}
-			t.normalizer.normalize(&s)
+			var s text
+			if !s.normalize(t.normalizer, decodeText(nil, a.content)) {
+				l.unsupported("normalizer", "it makes token %.100q %d times as long", a.content, maxGrowth)
+			}
 			pattern = pattern[:0]
 			for _, c := range s.chars {
 				pattern = append(pattern, c.r)

@@ -60,15 +60,34 @@ func subpart(s string) int {
 	return n
 }
 
+// maxGrowth bounds how many times as long normalizers may make a text, besides the first 64 Ki characters. Nothing that is in
+// use comes near: compatibility decompositions have up to 18 characters.
+const maxGrowth = 64
+
 // text is a piece of text while it is normalized.
 type text struct {
 	chars []char
 	spare []char
 	forms forms
+	limit int  // of characters; a normalizer that may make a text as long as it likes stops behind it
+	grown bool // the text was longer than limit, and is not whole
+}
+
+// normalize makes a copy of chars the text and normalizes it. It reports whether the text stayed within maxGrowth.
+func (t *text) normalize(n normalizer, chars []char) bool {
+	t.chars = append(t.chars[:0], chars...)
+	t.limit, t.grown = maxGrowth*len(chars)+1<<16, false
+	if n != nil {
+		n.normalize(t)
+	}
+	return !t.grown
 }
 
 // swap makes the spare buffer the text.
-func (t *text) swap() { t.chars, t.spare = t.spare, t.chars }
+func (t *text) swap() {
+	t.chars, t.spare = t.spare, t.chars
+	t.grown = t.grown || len(t.chars) > t.limit
+}
 
 // filter keeps the characters that keep says.
 func (t *text) filter(keep func(r rune) bool) {

@@ -20,6 +20,17 @@ var ErrUnsupported = errors.New("unsupported part of tokenizer.json")
 // token for unknown words.
 var ErrNoUnknownToken = errors.New("tokenizer: the unknown token is not in the vocabulary")
 
+// ErrTextTooLarge is wrapped by the error of a text of 2 GiB or more, and of one that the normalizers of a strange file would
+// make more than 64 times as long.
+var ErrTextTooLarge = errors.New("tokenizer: the text is too large")
+
+// encodeError is the error of a text, which fails in the same way when it is tried again.
+type encodeError struct{ err error }
+
+func (e *encodeError) Error() string   { return e.err.Error() }
+func (e *encodeError) Unwrap() error   { return e.err }
+func (e *encodeError) Permanent() bool { return true }
+
 // maxFile bounds the bytes of a tokenizer.json; the largest in use have some 35 MB.
 const maxFile = 256 << 20
 
@@ -79,37 +90,40 @@ func Load(path string) (*Tokenizer, error) {
 	return t, nil
 }
 
-// Encode returns the tokens of text, all of them, with the special tokens. Its one error is [ErrNoUnknownToken], but for a
-// text above 2 GiB.
+// Encode returns the tokens of text, all of them, with the special tokens. Its errors are [ErrNoUnknownToken] and
+// [ErrTextTooLarge], neither of which a usual file and text have. They have a method Permanent() bool that answers true.
 func (t *Tokenizer) Encode(text string) (Encoding, error) {
 	return t.AppendEncode(Encoding{}, text, 0)
 }
 
 // AppendEncode appends the tokens of text to dst, at most limit of them where limit is above 0: the special tokens are always
 // there, and the text's own are cut on the right. With room in dst it allocates nothing. A limit that does not hold the
-// special tokens is an error. After an error dst is as it was.
+// special tokens is an error too. After an error dst is as it was.
 func (t *Tokenizer) AppendEncode(dst Encoding, text string, limit int) (Encoding, error) {
-	if len(text) > math.MaxInt32 {
-		return dst, fmt.Errorf("tokenizer: the text has %d bytes, more than 2 GiB", len(text))
-	}
-	room := math.MaxInt
-	if limit > 0 {
-		if room = limit - t.single.specials(); room < 0 {
-			return dst, fmt.Errorf("tokenizer: the limit of %d tokens does not hold the %d special tokens", limit, limit-room)
-		}
-	}
 	s := t.scratch.Get().(*scratch)
 	s.out = dst
-	err := t.appendEncode(text, room, s)
+	err := t.encode(text, limit, s)
 	if err == nil {
 		dst = s.out
+	} else {
+		err = &encodeError{err}
 	}
 	s.out = Encoding{} // it is the caller's
 	t.scratch.Put(s)
 	return dst, err
 }
 
-func (t *Tokenizer) appendEncode(text string, room int, s *scratch) error {
+// encode appends the tokens of text to s.out.
+func (t *Tokenizer) encode(text string, limit int, s *scratch) error {
+	if len(text) > math.MaxInt32 {
+		return fmt.Errorf("%w: %d bytes", ErrTextTooLarge, len(text))
+	}
+	room := math.MaxInt
+	if limit > 0 {
+		if room = limit - t.single.specials(); room < 0 {
+			return fmt.Errorf("tokenizer: the limit of %d tokens does not hold the %d special tokens", limit, limit-room)
+		}
+	}
 	out := &s.out
 	for _, part := range t.single {
 		if part.sequence {
@@ -149,9 +163,8 @@ func (t *Tokenizer) sequence(dst *Encoding, text string, room int, s *scratch) e
 
 // piece appends the tokens of a piece of text between added tokens, until dst has room or a few more.
 func (t *Tokenizer) piece(dst *Encoding, chars []char, room int, s *scratch) error {
-	s.text.chars = append(s.text.chars[:0], chars...)
-	if t.normalizer != nil {
-		t.normalizer.normalize(&s.text)
+	if !s.text.normalize(t.normalizer, chars) {
+		return fmt.Errorf("%w: the normalizer makes it %d times as long", ErrTextTooLarge, maxGrowth)
 	}
 	s.matches = t.normalized.find(s.matches[:0], s.text.chars)
 	s.words.chars = s.text.chars
