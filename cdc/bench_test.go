@@ -27,7 +27,8 @@ const productColumns = `{"type":"int64","optional":false,"field":"id"},{"type":"
 
 // productEvents returns an update of about 800 bytes without a schema, and the same with its schema in 3.8 kB. Source and schema are
 // laid out as in the recordings.
-func productEvents(t testing.TB) (plain, withSchema Record) {
+func productEvents(tb testing.TB) (plain, withSchema Record) {
+	tb.Helper()
 	row := func(stock int) string {
 		return fmt.Sprintf(`{"id":9007199254740993,"title":"Espresso cup","description":"Thick-walled, dishwasher-safe, 70 ml","price":12.5,`+
 			`"stock":%d,"active":true,"brand":null,"updated_at":1795960017391422}`, stock)
@@ -40,16 +41,16 @@ func productEvents(t testing.TB) (plain, withSchema Record) {
 	plain = Record{Topic: "shop.public.products", Key: `{"id":9007199254740993}`, Value: []byte(payload)}
 
 	var recordedSchema string
-	for _, r := range of(recorded(t, "schema"), "inc_snap") {
+	for _, r := range of(recorded(tb, "schema"), "inc_snap") {
 		schema, _, ok := strings.Cut(string(r.Value), `,"payload":`)
 		if !ok {
-			t.Fatal("no schema in the recording")
+			tb.Fatal("no schema in the recording")
 		}
 		recordedSchema = schema
 	}
 	columns := `{"type":"int32","optional":false,"field":"id"},{"type":"string","optional":true,"field":"v"}`
 	if strings.Count(recordedSchema, columns) != 2 {
-		t.Fatal("the recorded schema is not as it was")
+		tb.Fatal("the recorded schema is not as it was")
 	}
 	withSchema = plain
 	withSchema.Value = []byte(strings.ReplaceAll(recordedSchema, columns, productColumns) + `,"payload":` + payload + `}`)
@@ -100,6 +101,7 @@ func BenchmarkDecode(b *testing.B) {
 }
 
 func benchmarkCDC[T any](b *testing.B, r Record) {
+	b.Helper()
 	d := newDecoder[T](b, Options{})
 	b.SetBytes(int64(len(r.Value)))
 	b.ReportAllocs()
@@ -112,6 +114,7 @@ func benchmarkCDC[T any](b *testing.B, r Record) {
 }
 
 func benchmarkJSON(b *testing.B, r Record, target func() any) {
+	b.Helper()
 	b.SetBytes(int64(len(r.Value)))
 	b.ReportAllocs()
 	for b.Loop() {

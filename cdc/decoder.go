@@ -73,7 +73,7 @@ type Decoder[T any] struct {
 	envelopes sync.Pool
 }
 
-// NewDecoder compiles T. It fails, with all reasons joined, if an option is invalid, T is neither a struct nor Row, a field has a type
+// NewDecoder compiles T. It fails, with all reasons joined, if an option is invalid, T is neither a struct with fields nor Row, a field has a type
 // that no column can be decoded into, or a tag is wrong.
 func NewDecoder[T any](o Options) (*Decoder[T], error) {
 	o = o.withDefaults()
@@ -84,13 +84,17 @@ func NewDecoder[T any](o Options) (*Decoder[T], error) {
 	errs := []error{o.validate(), err}
 	switch t := reflect.TypeFor[T](); {
 	case t == reflect.TypeFor[Row]():
-	case t.Kind() == reflect.Struct && !isLeaf(t):
+	case t.Kind() == reflect.Struct:
 		c := compiler{
 			codecs: make(map[codecKey]*codec), plans: make(map[reflect.Type]*plan), binary: binaryModes[o.BinaryMode],
 		}
 		d.plan = new(plan)
 		c.plans[t] = d.plan
-		errs = append(errs, d.plan.fill(&c, t))
+		if err := d.plan.fill(&c, t); err != nil {
+			errs = append(errs, err)
+		} else if len(d.plan.fields) == 0 {
+			errs = append(errs, fmt.Errorf("cdc: %v has no fields for columns", t))
+		}
 	default:
 		errs = append(errs, fmt.Errorf("cdc: a decoder's type is a struct or cdc.Row, not %v", t))
 	}
@@ -137,7 +141,7 @@ func (d *Decoder[T]) decode(event *Event[T]) (err error) {
 	}()
 	s := scanner{data: r.Value, maxDepth: maxDepth}
 	if err := env.read(&s, &d.schemas); err != nil {
-		return &DecodeError{Reason: "message value: " + err.Error()}
+		return &DecodeError{Wire: r.SchemaType, Go: reflect.TypeFor[T]().String(), Reason: "message value: not JSON: " + err.Error()}
 	}
 	switch {
 	case env.isNull:

@@ -253,6 +253,7 @@ func decodeColumn[V any](t *testing.T, tag, schema, wire string) (V, error) {
 
 func good[V any](tag, schema, wire string, want V) func(*testing.T) {
 	return func(t *testing.T) {
+		t.Helper()
 		got, err := decodeColumn[V](t, tag, schema, wire)
 		if err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("got %#v, %v, want %#v", got, err, want)
@@ -262,6 +263,7 @@ func good[V any](tag, schema, wire string, want V) func(*testing.T) {
 
 func bad[V any](tag, schema, wire, reason string) func(*testing.T) {
 	return func(t *testing.T) {
+		t.Helper()
 		got, err := decodeColumn[V](t, tag, schema, wire)
 		var de *DecodeError
 		if !errors.As(err, &de) {
@@ -360,7 +362,7 @@ func TestNewDecoderErrors(t *testing.T) {
 	_, err = NewDecoder[int](Options{})
 	newErr(err, "struct or cdc.Row, not int")
 	_, err = NewDecoder[time.Time](Options{})
-	newErr(err, "not time.Time")
+	newErr(err, "time.Time has no fields for columns")
 	_, err = NewDecoder[*allTypes](Options{})
 	newErr(err, "not *cdc.allTypes")
 }
@@ -405,7 +407,7 @@ func TestEnvelopes(t *testing.T) {
 		{"message without content", ``, `{"op":"m","message":{"prefix":"p"}}`, "without prefix and content"},
 		{"broken key", `{"id":`, `{"op":"c","after":{"id":7}}`, "message key: unexpected end of JSON"},
 		{"key of an array", `[7]`, ``, "the message key is no JSON object"},
-		{"cut off", ``, `{"op":"c","after":{"id":7`, "message value: unexpected end of JSON at byte 25"},
+		{"cut off", ``, `{"op":"c","after":{"id":7`, "message value: not JSON: unexpected end of JSON at byte 25"},
 		{"trailing", ``, `{"op":"c","after":{"id":7}} x`, "unexpected data after the JSON value at byte 28"},
 		{"trailing comma", ``, `{"op":"c",}`, "want a member's name at byte 10"},
 		{"leading zero", ``, `{"op":"c","after":{"id":07}}`, "want a comma"},
@@ -556,7 +558,7 @@ func TestPlaceholders(t *testing.T) {
 			out, _ := json.Marshal(s)
 			return string(out)
 		}
-		codes := strings.Trim(strings.ReplaceAll(fmt.Sprint([]byte(octets)), " ", ","), "[]")
+		codes := strings.Trim(strings.ReplaceAll(fmt.Sprintf("%d", []byte(octets)), " ", ","), "[]")
 		b64 := base64.StdEncoding.EncodeToString([]byte(octets))
 		unavailable := []string{quote(b64), `[` + quote(b64) + `]`, `[` + codes + `]`, `["` + nameUUID([]byte(octets)) + `"]`}
 		if setting != "hex:fffe" { // no text

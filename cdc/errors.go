@@ -72,8 +72,8 @@ func (e *DecodeError) Error() string {
 	if e.Column != "" {
 		fmt.Fprintf(&b, " column %q", clip(e.Column))
 	}
-	if e.Wire != "" || e.Go != "" {
-		fmt.Fprintf(&b, " (%s into %s)", orUnknown(clip(e.Wire)), orUnknown(e.Go))
+	if e.Wire != "" && e.Go != "" {
+		fmt.Fprintf(&b, " (%s into %s)", clip(e.Wire), e.Go)
 	}
 	b.WriteString(": " + e.Reason)
 	return b.String()
@@ -92,13 +92,6 @@ func clip(name string) string {
 		return name
 	}
 	return strings.ToValidUTF8(name[:most], "") + "..."
-}
-
-func orUnknown(s string) string {
-	if s == "" {
-		return "unknown type"
-	}
-	return s
 }
 
 // mismatch is why one value does not fit one Go type. It becomes a DecodeError where topic, table and column are known.

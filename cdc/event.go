@@ -10,7 +10,7 @@ type Record struct {
 	// Offset orders the records of one partition bytewise.
 	Offset string
 	Key    string
-	// Value is nil for a tombstone.
+	// Value is empty for a tombstone.
 	Value      []byte
 	Properties map[string]string
 	// SchemaType and Schema are the writer's, where the topic has one.
@@ -39,10 +39,11 @@ type Event[T any] struct {
 	// Key has the key columns in the order in which the source writes them. It is there on deletes and tombstones too, where T
 	// cannot be read, and empty on truncates and for tables without a key.
 	Key Key
-	// Before and After are the row before and after the change, nil where the source does not say.
+	// Before and After are the row before and after the change, nil where the source does not say. Unless the table has REPLICA
+	// IDENTITY FULL, Before is nil on updates and has the key's columns alone on deletes; the others are zero then.
 	Before, After *T
 	Source        Source
-	// ProcessedTime is when the connector handled the change.
+	// ProcessedTime is when the connector handled the change, in UTC.
 	ProcessedTime time.Time
 	// Transaction is nil unless the connector provides transaction metadata.
 	Transaction *Transaction
@@ -54,13 +55,17 @@ type Event[T any] struct {
 	columns columns
 }
 
-// Column is one column of a key. Value is nil, bool, int64, *big.Int (integers beyond int64), float64 or string.
+// Column is one column of a key, or of a Row, where more types occur. In a key Value is nil, bool, int64, *big.Int (integers beyond
+// int64), float64 or string: the value as it is on the wire, so that times are the numbers or texts that the connector's time mode
+// makes of them. A decimal is plain decimal text where the message says its scale, else base64 text. Columns of other types, such as
+// arrays, are their JSON text.
 type Column struct {
 	Name  string
 	Value any
 }
 
-// Key is a row's primary key, in column order.
+// Key is a row's primary key, in column order. It is read from the message's key; where that is empty, or no text that Debezium
+// writes, from the fields of T whose tag says key.
 type Key []Column
 
 // Source says where a change comes from.
@@ -70,7 +75,8 @@ type Source struct {
 	LSN uint64
 	// TxID is the transaction's number, 0 where the event has none.
 	TxID uint64
-	// CommitTime is when the change was committed, to the microsecond where the event says so.
+	// CommitTime is when the change was committed, to the microsecond where the event says so, in UTC; for rows read by a snapshot
+	// when they were read.
 	CommitTime time.Time
 	// Snapshot is true for rows read by a snapshot, incremental ones included.
 	Snapshot bool

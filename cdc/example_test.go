@@ -107,7 +107,7 @@ func ExampleDecodeError() {
 	// Output:
 	// cdc: decode topic "shop.public.products" table "public.products" column "id" (string into int64): the string is no decimal number
 	// false
-	// cdc: decode topic "shop.public.products": message value: unexpected end of JSON at byte 25
+	// cdc: decode topic "shop.public.products": message value: not JSON: unexpected end of JSON at byte 25
 	// false
 	// cdc: not a change event: topic "shop.public.products": looks like a heartbeat
 	// true
@@ -116,8 +116,8 @@ func ExampleDecodeError() {
 func ExamplePosition_Compare() {
 	before := cdc.Position{LSN: 70175728, Offset: "0000000000000001"}
 	after := cdc.Position{LSN: 70175728, Offset: "0000000000000002"}
-	order, comparable := before.Compare(after)
-	fmt.Println(order, comparable)
+	order, known := before.Compare(after)
+	fmt.Println(order, known)
 	fmt.Println(before)
 	// Output:
 	// -1 true

@@ -161,6 +161,7 @@ func FuzzDecode(f *testing.F) {
 
 // checkEvent compares the rows of an event without schema with those that encoding/json reads.
 func checkEvent(t *testing.T, e *Event[Row], data []byte) {
+	t.Helper()
 	changed, known := e.Changed()
 	if !known && changed != nil {
 		t.Fatal("changed columns that are not known")

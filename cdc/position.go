@@ -26,7 +26,7 @@ type Position struct {
 	Offset string
 }
 
-// Compare returns -1, 0 or +1 as p is before, at or after q, and whether the two are comparable.
+// Compare returns -1, 0 or +1 as p is before, at or after q, and whether that is known, because the two are comparable.
 //
 //   - Different epochs: the epoch decides.
 //   - Two different LSNs: the LSN decides.
@@ -36,7 +36,7 @@ type Position struct {
 //
 // Among positions of which some have an LSN and some do not, the order is not transitive when a source repeats old changes: the
 // repeated change has the older LSN and the newer offset. So compare with the newest position that is known for the key; do not sort.
-func (p Position) Compare(q Position) (order int, comparable bool) {
+func (p Position) Compare(q Position) (order int, known bool) {
 	switch {
 	case p.Epoch != q.Epoch:
 		return cmp.Compare(p.Epoch, q.Epoch), true

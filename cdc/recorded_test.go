@@ -10,16 +10,16 @@ import (
 )
 
 // recorded returns the messages of one recording in testdata, as Debezium Server wrote them to Pulsar.
-func recorded(t testing.TB, name string) []Record {
-	t.Helper()
+func recorded(tb testing.TB, name string) []Record {
+	tb.Helper()
 	file, err := os.Open("testdata/" + name + ".jsonl.gz")
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	unzipped, err := gzip.NewReader(file)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	var records []Record
 	lines := bufio.NewScanner(unzipped)
@@ -30,12 +30,12 @@ func recorded(t testing.TB, name string) []Record {
 			Properties        map[string]string
 		}
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		records = append(records, Record{Topic: line.Topic, Key: line.Key, Value: []byte(line.Value), Properties: line.Properties})
 	}
 	if err := lines.Err(); err != nil || len(records) < 100 {
-		t.Fatalf("%d records: %v", len(records), err)
+		tb.Fatalf("%d records: %v", len(records), err)
 	}
 	return records
 }
@@ -51,23 +51,23 @@ func of(records []Record, table string) []Record {
 	return kept
 }
 
-func newDecoder[T any](t testing.TB, o Options) *Decoder[T] {
-	t.Helper()
+func newDecoder[T any](tb testing.TB, o Options) *Decoder[T] {
+	tb.Helper()
 	d, err := NewDecoder[T](o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return d
 }
 
-func decodeAll[T any](t testing.TB, records []Record) []Event[T] {
-	t.Helper()
-	d := newDecoder[T](t, Options{})
+func decodeAll[T any](tb testing.TB, records []Record) []Event[T] {
+	tb.Helper()
+	d := newDecoder[T](tb, Options{})
 	var events []Event[T]
 	for i, r := range records {
 		e, err := d.Decode(r)
 		if err != nil {
-			t.Fatalf("record %d of %s: %v", i, r.Topic, err)
+			tb.Fatalf("record %d of %s: %v", i, r.Topic, err)
 		}
 		events = append(events, e)
 	}

@@ -127,6 +127,8 @@ func sameValue(a, b value) bool {
 		return false
 	case a.kind == kindString:
 		return (!a.plain || !b.plain) && bytes.Equal(a.bytes(), b.bytes())
+	case a.integer && b.integer:
+		return false // but -0 and 0, which nobody writes
 	case a.kind == kindNumber:
 		x, okX := parseDecimal(a.raw)
 		y, okY := parseDecimal(b.raw)

@@ -73,7 +73,7 @@ func timeOf(n int64, u unit) time.Time {
 // durationOf returns n units, and whether they fit a time.Duration.
 func durationOf(n int64, u unit) (time.Duration, bool) {
 	d := n * int64(u)
-	return time.Duration(d), n == 0 || d/n == int64(u) && !(n == -1 && d == math.MinInt64)
+	return time.Duration(d), n == 0 || d/n == int64(u)
 }
 
 // parseTime reads an ISO 8601 date or timestamp as Debezium writes them: 2026-02-28, 2017-09-15Z, 2026-02-28T07:00:00.123456Z, years

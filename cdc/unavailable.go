@@ -35,7 +35,7 @@ func newPlaceholder(setting string) (*placeholder, error) {
 	if digits, ok := strings.CutPrefix(setting, "hex:"); ok {
 		var err error
 		if octets, err = hex.DecodeString(digits); err != nil {
-			return nil, errors.New("cdc: Options.Placeholder: not hex digits after hex:")
+			return nil, errors.New("cdc: Options.Placeholder: want hex digits behind the prefix hex")
 		}
 	}
 	if len(octets) == 0 {

@@ -288,7 +288,7 @@ func timeCodec(f format) codec {
 func durationCodec(f format) codec {
 	return codec{fits: fitsUnit(f, fitsDuration), set: func(dst reflect.Value, v value, w *wireType) *mismatch {
 		var d time.Duration
-		ok := true
+		var ok bool
 		switch v.kind {
 		case kindNumber:
 			n, u, bad := numberUnit(v, w, f)
