@@ -3,6 +3,7 @@ package pulsartest
 import (
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"maps"
 	"net"
 	"net/http"
@@ -201,11 +202,12 @@ func (b *Broker) serve(socket net.Conn) {
 func (r *connectRequest) serve(c *conn) {
 	if token := c.broker.options.Token; token != "" && (r.method != "token" || string(r.data) != token) {
 		r.fail(c, refuse(authenticationError, "Failed to authenticate"))
+		c.refused = true
 		return
 	}
-	if !c.connected {
+	if c.refused = c.connected; !c.refused {
 		c.connected = true
-		c.sendConnected()
+		c.sendConnected(max(0, min(r.version, protocolVersion)))
 	}
 }
 
@@ -219,7 +221,7 @@ func (b *Broker) topic(s string, create bool) (*topic, *refusal) {
 		return t, nil
 	}
 	if b.namespaces[name.namespace] == nil {
-		return nil, refuse(topicNotFound, "Namespace %s does not exist", name.namespace)
+		return nil, refuse(serviceNotReady, "Namespace %s of topic %s is not served here: it does not exist", name.namespace, name.full)
 	}
 	if n, ok := b.partitions[name.full]; ok {
 		return nil, refuse(notAllowedError, "Topic %s has %d partitions: use one of them", name.full, n)
@@ -334,14 +336,26 @@ func asRefusal(err error) *refusal {
 	return refuse(unknownError, "%v", err)
 }
 
-func (r *partitionsRequest) serve(c *conn) {
-	name, err := parseTopic(r.name)
+// lookUp is the name of a topic whose namespace exists.
+func (b *Broker) lookUp(s string) (topicName, *refusal) {
+	name, err := parseTopic(s)
 	if err != nil {
-		r.fail(c, asRefusal(err))
-		return
+		return name, asRefusal(err)
 	}
+	if b.namespaces[name.namespace] == nil {
+		return name, refuse(topicNotFound, "Namespace not found")
+	}
+	return name, nil
+}
+
+func (r *partitionsRequest) serve(c *conn) {
 	c.broker.mu.Lock()
 	defer c.broker.mu.Unlock()
+	name, why := c.broker.lookUp(r.name)
+	if why != nil {
+		r.fail(c, why)
+		return
+	}
 	body := appendUint(nil, 1, uint64(c.broker.partitions[name.full]))
 	body = appendUint(body, 2, r.requestID)
 	c.reply(cmdPartitionedMetadataResp, appendUint(body, 3, 0))
@@ -355,14 +369,17 @@ func (r *partitionsRequest) fail(c *conn, why *refusal) {
 }
 
 func (r *lookupRequest) serve(c *conn) {
-	if _, err := parseTopic(r.name); err != nil {
-		r.fail(c, asRefusal(err))
+	c.broker.mu.Lock()
+	defer c.broker.mu.Unlock()
+	if _, why := c.broker.lookUp(r.name); why != nil {
+		r.fail(c, why)
 		return
 	}
 	body := appendString(nil, 1, c.broker.URL())
 	body = appendUint(body, 3, 1) // connect there
 	body = appendUint(body, 4, r.requestID)
-	c.reply(cmdLookupResponse, appendBool(body, 5, true))
+	body = appendBool(body, 5, true)                      // this broker is the one
+	c.reply(cmdLookupResponse, appendBool(body, 8, true)) // at the address that the client knows
 }
 
 func (r *lookupRequest) fail(c *conn, why *refusal) {
@@ -375,13 +392,18 @@ func (r *lookupRequest) fail(c *conn, why *refusal) {
 func (r *topicsRequest) serve(c *conn) {
 	c.broker.mu.Lock()
 	defer c.broker.mu.Unlock()
-	body := appendUint(nil, 1, r.requestID)
+	var names []string
 	if r.mode != 1 { // 1: non-persistent topics, of which there are none
-		for _, name := range c.broker.topicsOf(r.namespace) {
-			body = appendString(body, 2, name)
-		}
+		names = c.broker.topicsOf(r.namespace)
 	}
-	c.reply(cmdGetTopicsResponse, body)
+	body := appendUint(nil, 1, r.requestID)
+	for _, name := range names {
+		body = appendString(body, 2, name)
+	}
+	body = appendBool(body, 3, false) // not filtered
+	hash := crc32.Checksum([]byte(strings.Join(names, ",")), castagnoli)
+	body = appendString(body, 4, fmt.Sprintf("%08x", hash))
+	c.reply(cmdGetTopicsResponse, appendBool(body, 5, true))
 }
 
 // topicsOf are the full names of a namespace's topics, a partitioned one's partitions each.

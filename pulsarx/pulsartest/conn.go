@@ -17,18 +17,19 @@ type conn struct {
 	done      chan struct{} // closed with the connection
 	closeOnce sync.Once
 	since     time.Time
-	version   string // the client's; for the reader only
-	connected bool   // for the reader only
+	connected bool // for the reader only, as is refused: the connection has to end
+	refused   bool
 
 	// Guarded by Broker.mu.
 	producers map[uint64]*producer
 	consumers map[uint64]*consumer
+	closed    map[uint64]bool // producers that the broker has closed, for which the client may still be sending
 }
 
 func newConn(b *Broker, number int64, socket net.Conn) *conn {
 	return &conn{
 		broker: b, number: number, socket: socket, out: newOutbox(), done: make(chan struct{}), since: time.Now(),
-		producers: map[uint64]*producer{}, consumers: map[uint64]*consumer{},
+		producers: map[uint64]*producer{}, consumers: map[uint64]*consumer{}, closed: map[uint64]bool{},
 	}
 }
 
@@ -66,7 +67,7 @@ func (c *conn) ended() bool {
 
 // handle carries out one command, and tells whether the connection goes on.
 func (c *conn) handle(f frame) bool {
-	if !c.connected && f.kind != cmdConnect {
+	if !c.connected && f.kind != cmdConnect && f.kind != cmdPing && f.kind != cmdPong {
 		return false
 	}
 	r := newRequest(f.kind)
@@ -83,7 +84,7 @@ func (c *conn) handle(f frame) bool {
 		}
 	}
 	r.serve(c)
-	return c.connected
+	return !c.refused
 }
 
 // write sends what the outbox collects until the connection ends. After finish it sends the rest first.
@@ -263,9 +264,9 @@ func (c *conn) sendError(requestID uint64, why *refusal) {
 	c.reply(cmdError, appendString(body, 3, why.text))
 }
 
-func (c *conn) sendConnected() {
+func (c *conn) sendConnected(version int32) {
 	body := appendString(nil, 1, serverVersion)
-	body = appendUint(body, 2, protocolVersion)
+	body = appendUint(body, 2, uint64(version))
 	c.reply(cmdConnected, appendUint(body, 3, maxMessageSize))
 }
 
@@ -274,8 +275,8 @@ func (c *conn) sendProducerSuccess(requestID uint64, p *producer, lastSequence i
 	body = appendString(body, 2, p.name)
 	body = appendUint(body, 3, uint64(lastSequence))
 	body = appendBytes(body, 4, schemaVersion)
-	if p.access != accessShared {
-		body = appendUint(body, 5, p.topicEpoch)
+	if ready && p.topic.epoch >= 0 {
+		body = appendUint(body, 5, uint64(p.topic.epoch))
 	}
 	c.reply(cmdProducerSuccess, appendBool(body, 6, ready))
 }
@@ -283,7 +284,7 @@ func (c *conn) sendProducerSuccess(requestID uint64, p *producer, lastSequence i
 func (c *conn) sendReceipt(r *sendRequest, id messageID) {
 	body := appendUint(make([]byte, 0, 96), 1, r.producerID)
 	body = appendUint(body, 2, r.sequenceID)
-	body = appendMessageID(body, 3, id)
+	body = appendMessageID(body, 3, id, justEntry)
 	c.reply(cmdSendReceipt, appendUint(body, 4, r.highestSequenceID))
 }
 
@@ -296,11 +297,11 @@ func (c *conn) sendSendError(producerID, sequenceID uint64, why *refusal) {
 
 func (c *conn) sendMessage(to *consumer, id messageID, redeliveries uint32, entry []byte) {
 	body := appendUint(make([]byte, 0, 128), 1, to.id)
-	set := id.ackSet
-	id.ackSet = nil
-	body = appendMessageID(body, 2, id)
-	body = appendUint(body, 3, uint64(redeliveries))
-	for _, word := range set {
+	body = appendMessageID(body, 2, id, withPartition)
+	if redeliveries > 0 {
+		body = appendUint(body, 3, uint64(redeliveries))
+	}
+	for _, word := range id.ackSet {
 		body = appendUint(body, 4, word)
 	}
 	if to.hasEpoch {
@@ -334,12 +335,19 @@ func (c *conn) sendSchemaError(kind command, requestID uint64, why *refusal) {
 }
 
 func (c *conn) sendLastMessageID(requestID uint64, last, markDelete messageID) {
-	body := appendMessageID(nil, 1, last)
+	body := appendMessageID(nil, 1, last, withBatchIndex)
 	body = appendUint(body, 2, requestID)
-	c.reply(cmdGetLastMessageIDResp, appendMessageID(body, 3, markDelete))
+	c.reply(cmdGetLastMessageIDResp, appendMessageID(body, 3, markDelete, justEntry))
 }
 
 func (c *conn) removeProducer(p *producer) {
 	delete(c.producers, p.id)
 	p.topic.removeProducer(p)
+}
+
+// closeProducer closes a producer from the broker's side; the client looks its topic up again.
+func (c *conn) closeProducer(p *producer) {
+	c.sendClose(cmdCloseProducer, p.id)
+	c.closed[p.id] = true
+	c.removeProducer(p)
 }

@@ -25,7 +25,7 @@ func (r *subscribeRequest) connect(c *conn) *refusal {
 		return refuse(notAllowedError, "Subscription type %d is not known", r.kind)
 	}
 	if r.subscription == "" {
-		return refuse(notAllowedError, "Empty subscription name")
+		return refuse(producerBusy, "Empty subscription name") // Pulsar's choice of code
 	}
 	t, why := c.broker.topic(r.name, r.create)
 	if why != nil {
@@ -37,7 +37,7 @@ func (r *subscribeRequest) connect(c *conn) *refusal {
 	known := t.subs[r.subscription] != nil
 	s := t.subscribed(r.subscription, r.durable, r.startIndex(t))
 	if s.durable != r.durable {
-		return refuse(notAllowedError, "Subscription %s exists with another durability", r.subscription)
+		return refuse(notAllowedError, "Subscription %s exists and is not of the same durability", r.subscription)
 	}
 	if s.properties == nil {
 		s.properties = r.properties
@@ -194,9 +194,11 @@ func (r *seekRequest) serve(c *conn) {
 func (r *lastMessageIDRequest) serve(c *conn) {
 	r.known(c, func(consumer *consumer) *refusal {
 		t := consumer.sub.topic
-		last := t.id(len(t.entries) - 1)
-		if n := len(t.entries); n > 0 && t.entries[n-1].batched {
-			last.batchIndex = t.entries[n-1].messages - 1
+		last := messageID{ledger: -1, entry: -1, partition: t.name.partition, batchIndex: -1}
+		if n := len(t.entries); n > 0 {
+			if last = t.id(n - 1); t.entries[n-1].batched {
+				last.batchIndex = t.entries[n-1].messages - 1
+			}
 		}
 		c.sendLastMessageID(r.requestID, last, t.id(consumer.sub.cursor.markDelete-1))
 		return nil

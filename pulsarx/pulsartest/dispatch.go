@@ -48,19 +48,20 @@ type single struct {
 	sub    *subscription
 	kind   subscriptionType
 	active *consumer
-	told   map[*consumer]*consumer // which active consumer each one knows of
 	next   int
 }
 
-func (d *single) add(*consumer) *refusal {
+func (d *single) add(c *consumer) *refusal {
 	if d.kind == exclusive && len(d.sub.consumers) > 0 {
 		return refuse(consumerBusy, "Exclusive consumer is already connected")
+	}
+	if d.active != nil && d.elect(append(slices.Clone(d.sub.consumers), c)) == d.active {
+		c.conn.sendActiveChange(c.id, false)
 	}
 	return nil
 }
 
 func (d *single) remove(c *consumer) {
-	delete(d.told, c)
 	if d.active == c {
 		d.active = nil
 	}
@@ -69,10 +70,10 @@ func (d *single) remove(c *consumer) {
 func (*single) stop() {}
 
 func (d *single) dispatch() {
-	if active := d.elect(); active != d.active {
+	if active := d.elect(d.sub.consumers); active != d.active {
 		d.active, d.next = active, d.sub.cursor.markDelete
+		d.announce()
 	}
-	d.announce()
 	d.next = max(d.next, d.sub.cursor.markDelete)
 	for ; d.next < len(d.sub.topic.entries) && d.active.permits > 0; d.next++ {
 		if !d.sub.cursor.isAcked(d.next) {
@@ -83,8 +84,8 @@ func (d *single) dispatch() {
 
 // elect picks the active consumer as Pulsar does: of those with the best priority, by name, the one whose turn the partition
 // is; in a topic without partitions the one that the topic's name falls to on a ring of hashes.
-func (d *single) elect() *consumer {
-	all := slices.SortedStableFunc(slices.Values(d.sub.consumers), func(a, b *consumer) int {
+func (d *single) elect(consumers []*consumer) *consumer {
+	all := slices.SortedStableFunc(slices.Values(consumers), func(a, b *consumer) int {
 		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.name, b.name))
 	})
 	best := all
@@ -109,14 +110,8 @@ func (d *single) announce() {
 	if d.kind != failover {
 		return
 	}
-	if d.told == nil {
-		d.told = map[*consumer]*consumer{}
-	}
 	for _, c := range d.sub.consumers {
-		if d.told[c] != d.active {
-			d.told[c] = d.active
-			c.conn.sendActiveChange(c.id, c == d.active)
-		}
+		c.conn.sendActiveChange(c.id, c == d.active)
 	}
 }
 

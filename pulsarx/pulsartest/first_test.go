@@ -3,13 +3,13 @@ package pulsartest_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"testing"
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
 	"github.com/apache/pulsar-client-go/pulsar/log"
 	"github.com/sirupsen/logrus"
-	"io"
 
 	"github.com/tidemark-go/tidemark/pulsarx/pulsartest"
 )

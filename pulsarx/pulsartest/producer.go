@@ -8,18 +8,17 @@ import (
 
 // producer is one producer of a connection. Broker.mu guards it.
 type producer struct {
-	conn       *conn
-	id         uint64
-	name       string
-	topic      *topic
-	epoch      uint64
-	userNamed  bool
-	access     accessMode
-	topicEpoch uint64
-	metadata   map[string]string
-	request    *producerRequest // while it waits for exclusive access
-	version    []byte           // of its schema
-	messages   int64
+	conn      *conn
+	id        uint64
+	name      string
+	topic     *topic
+	epoch     uint64
+	userNamed bool
+	access    accessMode
+	metadata  map[string]string
+	request   *producerRequest // while it waits for exclusive access
+	version   []byte           // of its schema
+	messages  int64
 }
 
 func (r *producerRequest) serve(c *conn) {
@@ -42,6 +41,7 @@ func (r *producerRequest) connect(c *conn) *refusal {
 		}
 		c.removeProducer(p)
 	}
+	delete(c.closed, r.producerID)
 	t, why := c.broker.topic(r.name, true)
 	if why != nil {
 		return why
@@ -74,7 +74,7 @@ func (t *topic) addProducer(p *producer) *refusal {
 		old.conn.removeProducer(old)
 	}
 	r := p.request
-	if r.hasTopicEpoch && p.access != accessShared && r.topicEpoch < t.epoch {
+	if r.hasTopicEpoch && p.access != accessShared && int64(r.topicEpoch) < t.epoch {
 		return refuse(producerFenced, "Topic epoch has already moved. Current epoch: %d, Producer epoch: %d", t.epoch, r.topicEpoch)
 	}
 	switch p.access {
@@ -115,7 +115,8 @@ func (t *topic) exclusiveName() string {
 	return t.waiting[0].name
 }
 
-// fence closes every producer in favour of a new exclusive one.
+// fence drops every producer in favour of a new exclusive one. As with Pulsar they find out when they send: their connection is
+// closed, and when they come back they are refused.
 func (t *topic) fence() {
 	others := slices.Clone(t.waiting)
 	t.waiting = nil
@@ -124,7 +125,6 @@ func (t *topic) fence() {
 	}
 	t.exclusive = nil
 	for _, p := range others {
-		p.conn.sendClose(cmdCloseProducer, p.id)
 		p.conn.removeProducer(p)
 	}
 }
@@ -134,7 +134,6 @@ func (t *topic) ready(p *producer) {
 	if p.access != accessShared {
 		t.exclusive = p
 		t.epoch++
-		p.topicEpoch = t.epoch
 	}
 	t.producers[p.name] = p
 	p.conn.producers[p.id] = p
@@ -172,8 +171,11 @@ func (r *sendRequest) serve(c *conn) {
 	defer c.broker.mu.Unlock()
 	p := c.producers[r.producerID]
 	switch {
+	case p == nil && c.closed[r.producerID]:
+		return // sent before the client knew; it sends it again on a new producer
 	case p == nil || p.request != nil:
-		return // closed a moment ago, by either side: the client sends it again on a new producer
+		c.refused = true
+		return
 	case errors.Is(r.err, errChecksum):
 		r.fail(c, refuse(checksumError, "Checksum failed on the broker"))
 		return
@@ -200,7 +202,7 @@ func (t *topic) isNew(name string, r *sendRequest) bool {
 	if last, ok := t.sequences[name]; ok && r.sequenceID <= last {
 		return false
 	}
-	t.sequences[name] = r.highestSequenceID
+	t.sequences[name] = r.lastSequenceID()
 	return true
 }
 

@@ -15,7 +15,7 @@ type request interface {
 func newRequest(kind command) request {
 	switch kind {
 	case cmdSend:
-		return &sendRequest{}
+		return &sendRequest{highestSequenceID: noSequenceID}
 	case cmdAck:
 		return &ackRequest{}
 	case cmdFlow:
@@ -67,8 +67,9 @@ type numbered struct{ requestID uint64 }
 func (r *numbered) fail(c *conn, why *refusal) { c.sendError(r.requestID, why) }
 
 type connectRequest struct {
-	method string
-	data   []byte
+	method  string
+	data    []byte
+	version int32
 }
 
 func (r *connectRequest) decode(d *decoder) {
@@ -76,6 +77,8 @@ func (r *connectRequest) decode(d *decoder) {
 		switch d.num {
 		case 3:
 			r.data = append([]byte{}, d.bytes...)
+		case 4:
+			r.version = int32(d.value)
 		case 5:
 			r.method = d.string()
 		}
@@ -203,6 +206,9 @@ func addPair(to map[string]string, d *decoder) map[string]string {
 	return to
 }
 
+// noSequenceID is what a receipt says where a SEND has said nothing.
+const noSequenceID = ^uint64(0)
+
 type sendRequest struct {
 	producerID, sequenceID, highestSequenceID uint64
 	messages                                  int
@@ -228,7 +234,14 @@ func (r *sendRequest) decode(d *decoder) {
 			r.chunk = d.bool()
 		}
 	}
-	r.highestSequenceID = max(r.highestSequenceID, r.sequenceID)
+}
+
+// lastSequenceID is the highest sequence id of a batch.
+func (r *sendRequest) lastSequenceID() uint64 {
+	if r.highestSequenceID == noSequenceID {
+		return r.sequenceID
+	}
+	return r.highestSequenceID
 }
 
 func (r *sendRequest) topic(c *conn) string { return c.producerTopic(r.producerID) }

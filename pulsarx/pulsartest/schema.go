@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"reflect"
+	"strings"
 	"time"
 )
 
@@ -62,7 +63,7 @@ func (d *decoder) schema() *schema {
 }
 
 // empty tells whether a client has said nothing by its schema: plain bytes, or whatever there is.
-func (s *schema) empty() bool { return s == nil || s.kind <= schemaNone }
+func (s *schema) empty() bool { return s == nil || s.kind < schemaNone }
 
 // equal tells whether two schemas say the same. Definitions in JSON are compared as JSON.
 func (s *schema) equal(o *schema) bool {
@@ -161,7 +162,7 @@ func (r *getSchemaRequest) serve(c *conn) {
 	}
 	s := b.schemas[name.base][version]
 	body := appendUint(nil, 1, r.requestID)
-	body = appendBytes(body, 4, s.encode(name.local))
+	body = appendBytes(body, 4, s.encode(strings.TrimPrefix(name.base, name.domain+"://")))
 	c.reply(cmdGetSchemaResponse, appendBytes(body, 5, versionBytes(version)))
 }
 
@@ -192,12 +193,12 @@ func (r *createSchemaRequest) serve(c *conn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	name, err := parseTopic(r.name)
-	switch {
-	case err != nil:
+	if err != nil {
 		r.fail(c, asRefusal(err))
 		return
-	case r.schema.empty():
-		r.fail(c, refuse(incompatibleSchema, "a schema is required"))
+	}
+	if len(b.parts(r.name)) == 0 {
+		r.fail(c, refuse(topicNotFound, "Topic not found %s", name.full))
 		return
 	}
 	version, why := b.addSchema(name.base, r.schema)

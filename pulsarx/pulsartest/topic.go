@@ -20,7 +20,7 @@ type topic struct {
 	terminated bool // takes no further entries
 
 	producers map[string]*producer // by name
-	epoch     uint64               // grows with each exclusive producer
+	epoch     int64                // grows with each exclusive producer, from -1
 	exclusive *producer
 	waiting   []*producer // for exclusive access, in order
 
@@ -36,7 +36,7 @@ type ledger struct {
 
 func (b *Broker) newTopic(name topicName) *topic {
 	t := &topic{
-		broker: b, name: name, producers: map[string]*producer{},
+		broker: b, name: name, producers: map[string]*producer{}, epoch: -1,
 		sequences: map[string]uint64{}, subs: map[string]*subscription{},
 	}
 	t.openLedger()
@@ -128,8 +128,7 @@ func (t *topic) busy() bool {
 // disconnect tells every producer and consumer that the broker closed it; clients look the topic up again.
 func (t *topic) disconnect() {
 	for _, p := range slices.Collect(maps.Values(t.producers)) {
-		p.conn.sendClose(cmdCloseProducer, p.id)
-		p.conn.removeProducer(p)
+		p.conn.closeProducer(p)
 	}
 	for _, s := range t.subs {
 		s.disconnect()

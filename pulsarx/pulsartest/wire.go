@@ -91,6 +91,7 @@ const (
 	metadataError       serverError = 1
 	authenticationError serverError = 3
 	consumerBusy        serverError = 5
+	serviceNotReady     serverError = 6
 	checksumError       serverError = 9
 	unsupportedVersion  serverError = 10
 	topicNotFound       serverError = 11
@@ -320,18 +321,24 @@ func (d *decoder) messageID() messageID {
 	return id
 }
 
-func appendMessageID(b []byte, num protowire.Number, id messageID) []byte {
+// idFields says how much of a message id an answer has; Pulsar differs by command.
+type idFields int
+
+const (
+	justEntry idFields = iota
+	withPartition
+	withBatchIndex
+)
+
+func appendMessageID(b []byte, num protowire.Number, id messageID, fields idFields) []byte {
 	body := make([]byte, 0, 48)
 	body = appendUint(body, 1, uint64(id.ledger))
 	body = appendUint(body, 2, uint64(id.entry))
-	if id.partition >= 0 {
+	if fields >= withPartition {
 		body = appendUint(body, 3, uint64(id.partition))
 	}
-	if id.batchIndex >= 0 {
+	if fields >= withBatchIndex {
 		body = appendUint(body, 4, uint64(id.batchIndex))
-	}
-	for _, word := range id.ackSet {
-		body = appendUint(body, 5, word)
 	}
 	return appendBytes(b, num, body)
 }

@@ -1,0 +1,407 @@
+package pulsartest_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"flag"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/tidemark-go/tidemark/internal/servicetest"
+	"github.com/tidemark-go/tidemark/pulsarx/pulsartest"
+)
+
+var record = flag.Bool("record", false, "record testdata/wire from the broker at PULSAR_URL")
+
+// TestWire plays the scripts of testdata/wire, whose answers were recorded from Pulsar 4.0.8, to a broker and compares what it
+// answers. A line is a command ("> connection command | metadata | payload") or the answer that is expected next ("< ..."), "! connection" hangs up, and
+// "= connection" says that the broker does. Topics begin with $T, which is $P without its domain; $L0, $L1 ... stand for ledgers in the order in which they appear.
+func TestWire(t *testing.T) {
+	scripts, err := filepath.Glob("testdata/wire/*.txt")
+	if err != nil || len(scripts) == 0 {
+		t.Fatal("no scripts:", err)
+	}
+	for _, file := range scripts {
+		name := strings.TrimSuffix(filepath.Base(file), ".txt")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			eachBroker(t, func(t *testing.T, on target) { playScript(t, on, file) })
+		})
+	}
+}
+
+func playScript(t *testing.T, on target, file string) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &script{t: t, target: on, topic: on.topic("wire"), conns: map[string]*rawConn{}, early: map[string][]string{}}
+	defer s.hangUp()
+	var out bytes.Buffer
+	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	recording := *record && on.broker == nil
+	if *record && !recording {
+		return
+	}
+	for n, line := range lines {
+		op, rest, _ := strings.Cut(line, " ")
+		switch op {
+		case ">":
+			s.command(rest)
+		case "!":
+			s.conn(rest).close()
+			delete(s.conns, rest)
+			delete(s.early, rest)
+		case "<":
+			if recording {
+				continue
+			}
+			conn, want, _ := strings.Cut(rest, " ")
+			if got := s.expect(conn, want); got != want {
+				t.Fatalf("%s:%d:\n got %s\nwant %s", file, n+1, got, want)
+			}
+		}
+		if !(recording && op == "<") {
+			fmt.Fprintln(&out, line)
+		}
+		if recording && (op == ">" || op == "!") {
+			for _, name := range s.names() {
+				for {
+					answer := s.answer(name, 600*time.Millisecond)
+					if answer == "" {
+						break
+					}
+					fmt.Fprintln(&out, "<", name, answer)
+				}
+			}
+		}
+	}
+	if recording {
+		if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	s.quiet()
+}
+
+type script struct {
+	t       *testing.T
+	target  target
+	topic   string
+	conns   map[string]*rawConn
+	early   map[string][]string // answers that came before the expected one
+	ledgers []string
+}
+
+func (s *script) names() []string {
+	var names []string
+	for name := range s.conns {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (s *script) hangUp() {
+	for _, c := range s.conns {
+		c.close()
+	}
+}
+
+// conn is a connection by name, opened and introduced at its first use.
+func (s *script) conn(name string) *rawConn {
+	c := s.conns[name]
+	if c == nil {
+		c = dialRaw(s.t, s.target.url)
+		s.conns[name] = c
+		if !strings.HasSuffix(name, "?") { // those introduce themselves
+			c.send(s.t, `type: CONNECT connect { client_version: "test" protocol_version: 20 }`, "", "")
+			if got := s.answer(name, 10*time.Second); !strings.HasPrefix(got, "CONNECTED") {
+				s.t.Fatal("no connection:", got)
+			}
+		}
+	}
+	return c
+}
+
+func (s *script) command(line string) {
+	line = strings.ReplaceAll(line, "$T", s.topic)
+	for i, ledger := range s.ledgers {
+		line = strings.ReplaceAll(line, fmt.Sprintf("$L%d", i), ledger)
+	}
+	parts := strings.SplitN(line, " | ", 3)
+	name, command, _ := strings.Cut(parts[0], " ")
+	parts = append(parts, "", "")
+	s.conn(name).send(s.t, command, parts[1], parts[2])
+}
+
+var ledgerField = regexp.MustCompile(`ledgerId=(\d+)`)
+
+// answer is the next command that comes from the broker, written out; "" when none comes in time, "closed" at the end.
+func (s *script) answer(conn string, wait time.Duration) string {
+	text := s.conn(conn).receive(s.t, wait)
+	text = strings.ReplaceAll(text, s.topic, "$T")
+	text = strings.ReplaceAll(text, strings.TrimPrefix(s.topic, "persistent://"), "$P")
+	return ledgerField.ReplaceAllStringFunc(text, func(field string) string {
+		id := strings.TrimPrefix(field, "ledgerId=")
+		if len(id) > 17 { // a special position
+			return field
+		}
+		i := slices.Index(s.ledgers, id)
+		if i < 0 {
+			i = len(s.ledgers)
+			s.ledgers = append(s.ledgers, id)
+		}
+		return fmt.Sprintf("ledgerId=$L%d", i)
+	})
+}
+
+// expect returns the next answer, or a later one that is wanted where only the news of an active consumer came in between: when
+// that comes is the broker's affair.
+func (s *script) expect(conn, want string) string {
+	early := s.early[conn]
+	if i := slices.Index(early, want); i >= 0 {
+		s.early[conn] = slices.Delete(early, i, i+1)
+		return want
+	}
+	for {
+		got := s.answer(conn, 10*time.Second)
+		if got == want || !strings.HasPrefix(got, "ACTIVE_CONSUMER_CHANGE") && !strings.HasPrefix(want, "ACTIVE_CONSUMER_CHANGE") || got == "" {
+			return got
+		}
+		s.early[conn] = append(s.early[conn], got)
+	}
+}
+
+// quiet checks that nothing more has come.
+func (s *script) quiet() {
+	for conn, early := range s.early {
+		if len(early) > 0 && !s.conn(conn).ended {
+			s.t.Errorf("more came on %s: %s", conn, early)
+		}
+	}
+	for _, name := range s.names() {
+		c := s.conns[name]
+		if c.ended {
+			continue
+		}
+		c.send(s.t, `type: PING ping {}`, "", "")
+		if got := s.answer(name, 10*time.Second); got != "PONG pong{}" {
+			s.t.Errorf("more came on %s: %s", name, got)
+		}
+	}
+}
+
+// rawConn speaks the protocol without a client: commands are written as protobuf text.
+type rawConn struct {
+	socket net.Conn
+	in     *bufio.Reader
+	ended  bool
+}
+
+func dialRaw(t *testing.T, url string) *rawConn {
+	socket, err := net.Dial("tcp", strings.TrimPrefix(url, "pulsar://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &rawConn{socket: socket, in: bufio.NewReader(socket)}
+}
+
+func (c *rawConn) close() { _ = c.socket.Close() }
+
+// newProto makes a message of the protocol from the client's own registered types.
+func newProto(t *testing.T, name protoreflect.FullName) proto.Message {
+	kind, err := protoregistry.GlobalTypes.FindMessageByName("pulsar.proto." + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kind.New().Interface()
+}
+
+func textProto(t *testing.T, name protoreflect.FullName, text string) []byte {
+	m := newProto(t, name)
+	if err := prototext.Unmarshal([]byte(text), m); err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	b, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (c *rawConn) send(t *testing.T, command, metadata, payload string) {
+	cmd := textProto(t, "BaseCommand", command)
+	var entry []byte
+	if metadata != "" {
+		entry = rawEntry(t, metadata, []byte(payload))
+	}
+	frame := binary.BigEndian.AppendUint32(nil, uint32(4+len(cmd)+len(entry)))
+	frame = binary.BigEndian.AppendUint32(frame, uint32(len(cmd)))
+	_, _ = c.socket.Write(slices.Concat(frame, cmd, entry)) // a closed connection shows when it is read
+}
+
+func rawEntry(t *testing.T, metadata string, payload []byte) []byte {
+	meta := textProto(t, "MessageMetadata", metadata)
+	body := binary.BigEndian.AppendUint32(nil, uint32(len(meta)))
+	body = slices.Concat(body, meta, payload)
+	head := binary.BigEndian.AppendUint16(nil, 0x0e01)
+	head = binary.BigEndian.AppendUint32(head, crc32.Checksum(body, crc32.MakeTable(crc32.Castagnoli)))
+	return slices.Concat(head, body)
+}
+
+func (c *rawConn) receive(t *testing.T, wait time.Duration) string {
+	for {
+		frame, err := c.frame(wait)
+		switch {
+		case err == nil:
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return ""
+		default:
+			if c.ended {
+				return ""
+			}
+			c.ended = true
+			return "closed"
+		}
+		n := binary.BigEndian.Uint32(frame)
+		cmd := newProto(t, "BaseCommand")
+		if err := proto.Unmarshal(frame[4:4+n], cmd); err != nil {
+			t.Fatal(err)
+		}
+		text := formatCommand(cmd.ProtoReflect())
+		if text == "PING ping{}" { // the broker's keep-alive
+			c.send(t, `type: PONG pong {}`, "", "")
+			continue
+		}
+		if entry := frame[4+n:]; len(entry) > 10 {
+			size := binary.BigEndian.Uint32(entry[6:])
+			meta := newProto(t, "MessageMetadata")
+			if err := proto.Unmarshal(entry[10:10+size], meta); err != nil {
+				t.Fatal(err)
+			}
+			text += fmt.Sprintf(" | %s | %s", formatFields(meta.ProtoReflect()), entry[10+size:])
+		}
+		return text
+	}
+}
+
+func (c *rawConn) frame(wait time.Duration) ([]byte, error) {
+	if err := c.socket.SetReadDeadline(time.Now().Add(wait)); err != nil {
+		return nil, err
+	}
+	head, err := c.in.Peek(4)
+	if err != nil {
+		return nil, err
+	}
+	frame := make([]byte, 4+binary.BigEndian.Uint32(head))
+	_, err = io.ReadFull(c.in, frame)
+	return frame[4:], err
+}
+
+func formatCommand(m protoreflect.Message) string {
+	kind := m.Descriptor().Fields().ByName("type")
+	text := string(kind.Enum().Values().ByNumber(m.Get(kind).Enum()).Name())
+	m.Clear(kind)
+	return text + " " + formatFields(m)
+}
+
+// formatFields writes a message down in the order of its field numbers. An error's wording is the broker's own and left out, and so is a version.
+func formatFields(m protoreflect.Message) string {
+	var parts []string
+	fields := m.Descriptor().Fields()
+	for i := range fields.Len() {
+		f := fields.Get(i)
+		if !m.Has(f) || f.Name() == "server_version" || f.Name() == "feature_flags" || f.Name() == "brokerServiceUrl" {
+			continue
+		}
+		if f.Name() == "message" && f.Kind() == protoreflect.StringKind || f.Name() == "error_message" {
+			if text := m.Get(f).String(); *verbose {
+				parts = append(parts, string(f.Name())+"="+text)
+			}
+			continue
+		}
+		if !f.IsList() {
+			parts = append(parts, string(f.Name())+formatValue(f, m.Get(f)))
+			continue
+		}
+		for j := range m.Get(f).List().Len() {
+			parts = append(parts, string(f.Name())+formatValue(f, m.Get(f).List().Get(j)))
+		}
+	}
+	return strings.Join(parts, " ")
+}
+
+var verbose = flag.Bool("errortext", false, "show the wording of errors in testdata/wire")
+
+func formatValue(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
+	switch f.Kind() {
+	case protoreflect.MessageKind:
+		return "{" + formatFields(v.Message()) + "}"
+	case protoreflect.EnumKind:
+		if name := f.Enum().Values().ByNumber(v.Enum()); name != nil {
+			return "=" + string(name.Name())
+		}
+	case protoreflect.BytesKind:
+		if b := v.Bytes(); len(b) > 0 && b[0] < ' ' {
+			return "=" + hex.EncodeToString(b)
+		}
+		return "=" + string(v.Bytes())
+	}
+	return "=" + v.String()
+}
+
+// target is a broker that a test runs on: ours, or a real one.
+type target struct {
+	t             *testing.T
+	url, adminURL string
+	broker        *pulsartest.Broker // nil for a real one
+}
+
+// eachBroker runs a test on an in-process broker and on the real one at PULSAR_URL.
+func eachBroker(t *testing.T, test func(*testing.T, target)) {
+	t.Run("pulsartest", func(t *testing.T) {
+		b := newBroker(t, pulsartest.Options{})
+		test(t, target{t: t, url: b.URL(), adminURL: b.AdminURL(), broker: b})
+	})
+	t.Run("pulsar", func(t *testing.T) {
+		test(t, target{t: t, url: servicetest.Env(t, "PULSAR_URL"), adminURL: servicetest.Env(t, "PULSAR_ADMIN_URL")})
+	})
+}
+
+func newBroker(t testing.TB, o pulsartest.Options) *pulsartest.Broker {
+	t.Helper()
+	b, err := pulsartest.NewBroker(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+// topic is the full name of a topic that no other test uses.
+func (target) topic(name string) string {
+	return fmt.Sprintf("persistent://public/default/%s-%d", name, time.Now().UnixNano())
+}
