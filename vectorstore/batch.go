@@ -10,8 +10,9 @@ import (
 	"github.com/tidemark-go/tidemark/cdc"
 )
 
-// batch is the work of one Handle call between two truncates. It groups the events by object, leaves out what the store has seen, and
-// writes the last state of each object; where that state is refused for good, the one before it, until nothing is left.
+// batch is the work of one Handle call between two truncates. It groups the events by object, leaves out what the store
+// has seen, and writes the last state of each object; where that state is refused for good, the one before it, until
+// nothing is left.
 type batch[T any] struct {
 	*Sink[T]
 	events  []cdc.Event[T]
@@ -68,7 +69,8 @@ func (s *Sink[T]) rows(ctx context.Context, events []cdc.Event[T], errs []error)
 	}
 }
 
-// collect groups the events by object, in the order of the first of each. Events that are wrong by themselves fail here.
+// collect groups the events by object, in the order of the first of each. Events that are wrong by themselves fail
+// here.
 func (b *batch[T]) collect() []*row[T] {
 	var rows []*row[T]
 	byRef := make(map[Ref]*row[T], len(b.events))
@@ -162,8 +164,9 @@ func (b *batch[T]) guard(ctx context.Context, rows []*row[T]) {
 
 // admit puts a change in its place among the pending ones, and returns false when the store has a later one.
 //
-// A position without an LSN, such as that of a tombstone or of a row of an incremental snapshot, takes over the one that it is known to come
-// after. Otherwise an old change that the source repeats, with its old LSN in a new message, would pass for newer.
+// A position without an LSN, such as that of a tombstone or of a row of an incremental snapshot, takes over the one
+// that it is known to come after. Otherwise an old change that the source repeats, with its old LSN in a new message,
+// would pass for newer.
 func (r *row[T]) admit(c change[T]) bool {
 	var before cdc.Position // the zero Position comes after nothing
 	if r.stored != nil {
@@ -227,7 +230,8 @@ type write[T any] struct {
 	err      error
 }
 
-// round tries the last pending change of each row. A row has pending changes afterwards only when that one has failed for good.
+// round tries the last pending change of each row. A row has pending changes afterwards only when that one has failed
+// for good.
 func (b *batch[T]) round(ctx context.Context, rows []*row[T]) {
 	writes := make([]*write[T], len(rows))
 	for i, r := range rows {
@@ -311,7 +315,8 @@ func (w *write[T]) needs(i, n int, in any) {
 	w.inputs[i] = in
 }
 
-// keep makes the write a Merge if a stored vector stays. Then stored properties that the row does not have any more are cleared.
+// keep makes the write a Merge if a stored vector stays. Then stored properties that the row does not have any more are
+// cleared.
 func (w *write[T]) keep(stored *Object) {
 	o := &w.mutation.Object
 	for name, vector := range stored.Vectors {

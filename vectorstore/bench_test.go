@@ -36,8 +36,8 @@ func newFree() free {
 
 const benchBatch = 64
 
-// BenchmarkSink measures the sink itself, with an embedder that costs nothing and the in-memory store; Plain is what a handler does
-// that embeds and upserts every event, without ids, guard or digests.
+// BenchmarkSink measures the sink itself, with an embedder that costs nothing and the in-memory store; Plain is what a
+// handler does that embeds and upserts every event, without ids, guard or digests.
 func BenchmarkSink(b *testing.B) {
 	title := func(i int, round uint64) product {
 		return product{ID: int64(i), Title: fmt.Sprintf("a title that is about as long as titles are, number %d of %d", i, round), Price: float64(round)}

@@ -110,8 +110,8 @@ func feederOf(t reflect.Type, depth int) (feeder, error) {
 	case reflect.Struct:
 		return structFeeder(t, depth)
 	}
-	return nil, fmt.Errorf("an input of type %v cannot be compared with what was embedded before: use text, bytes, numbers, "+
-		"or pointers, slices and structs of these", t)
+	return nil, fmt.Errorf("an input of type %v cannot be compared with what was embedded before: "+
+		"use text, bytes, numbers, or pointers, slices and structs of these", t)
 }
 
 func pointerFeeder(t reflect.Type, depth int) (feeder, error) {

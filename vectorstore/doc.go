@@ -1,57 +1,64 @@
 // Package vectorstore keeps a vector store equal to a table: change events come in, objects with vectors are written.
 //
-// A [Sink] is the handler of a consume loop. It takes batches of [cdc.Event], embeds what has changed, and writes to a [Store]; a
-// [Mapping] says what an object is made of:
+// A [Sink] is the handler of a consume loop. It takes batches of [cdc.Event], embeds what has changed, and writes to a
+// [Store]; a [Mapping] says what an object is made of:
 //
 //	sink, err := vectorstore.NewSink(store, vectorstore.Mapping[Product]{
-//		Vectors:    []vectorstore.Vector[Product]{vectorstore.Embed("text_vector", func(p Product) string { return p.Title }, model)},
+//		Vectors: []vectorstore.Vector[Product]{
+//			vectorstore.Embed("text_vector", func(p Product) string { return p.Title }, model),
+//		},
 //		Properties: func(p Product) map[string]any { return map[string]any{"title": p.Title, "price": p.Price} },
 //	}, vectorstore.SinkOptions{})
 //	...
 //	err = consumer.Run(ctx, pulsarx.Values(sink.Handle))
 //
-// Package weaviate has a Store on Weaviate, package memory one for tests, examples and small collections; package storetest has the suite
-// that both pass, and that yours can.
+// Package weaviate has a Store on Weaviate, package memory one for tests, examples and small collections; package
+// storetest has the suite that both pass, and that yours can.
 //
 // # What a batch does
 //
-// Events of one key are collapsed to the last state: a create, update or snapshot row puts the object, a delete or tombstone removes it.
-// One Get brings what is stored; one Embed call a vector makes the vectors that are needed; one Apply writes. So a row that changed five
-// times within a batch costs one embedding and one write.
+// Events of one key are collapsed to the last state: a create, update or snapshot row puts the object, a delete or
+// tombstone removes it. One Get brings what is stored; one Embed call a vector makes the vectors that are needed; one
+// Apply writes. So a row that changed five times within a batch costs one embedding and one write.
 //
-//   - A row is embedded only when its input differs from what the stored vector was made from: digests of input and model are stored with the object.
-//     A change of other columns keeps the vector. Another model has another fingerprint, so that reading the topic again embeds with it.
+//   - A row is embedded only when its input differs from what the stored vector was made from: digests of input and
+//     model are stored with the object. A change of other columns keeps the vector. Another model has another
+//     fingerprint, so that reading the topic again embeds with it.
 //   - Empty input (blank text, no bytes, nil) gives no vector; an older one is cleared. It is never a vector of zeros.
 //   - A vector that is not finite, all zero or of a wrong length is never written. It is the event's error.
-//   - The object's id is [UUID5] of the key, so that a delete finds what an insert wrote, and a redelivery overwrites itself.
+//   - The object's id is [UUID5] of the key, so that a delete finds what an insert wrote, and a redelivery overwrites
+//     itself.
 //   - A change of the primary key comes as a delete of the old key and a create of the new one, and needs nothing more.
 //
 // # Order
 //
-// Every object, and every deletion, is stored with the [cdc.Position] of its event. An event that is older than what is stored is skipped as stale, the
-// same event again as unchanged; also after a restart, and also against a remembered deletion, so that a late update does not resurrect a row.
-// Positions that cannot be compared are taken for newer. The guard is read and written by the sink, not by the store in one step: one consumer at a
-// time may own a key, as it does in a Key_Shared, Failover or Exclusive subscription.
+// Every object, and every deletion, is stored with the [cdc.Position] of its event. An event that is older than what is
+// stored is skipped as stale, the same event again as unchanged; also after a restart, and also against a remembered
+// deletion, so that a late update does not resurrect a row. Positions that cannot be compared are taken for newer. The
+// guard is read and written by the sink, not by the store in one step: one consumer at a time may own a key, as it does
+// in a Key_Shared, Failover or Exclusive subscription.
 //
-// A truncate has no key, so nothing orders it against other keys: it clears the store when it is handled, in its place within the batch. Where
-// several workers consume a table that is truncated, or a truncate is delivered twice, a row written in between may be cleared with the rest until
-// its next change.
+// A truncate has no key, so nothing orders it against other keys: it clears the store when it is handled, in its place
+// within the batch. Where several workers consume a table that is truncated, or a truncate is delivered twice, a row
+// written in between may be cleared with the rest until its next change.
 //
 // # Errors
 //
-// [Sink.Handle] answers by event: nil means done and durable. An event that no retry can cure (no key, no row, unavailable
-// columns, a text that the model refuses) has an error with a method Permanent() bool that answers true, for the dead letters; the other events of
-// its key are handled as if it was not there, so that the object shows the last state that can be shown. Any other failure
-// is the error of all events of the key in the batch, and of no other key.
+// [Sink.Handle] answers by event: nil means done and durable. An event that no retry can cure (no key, no row,
+// unavailable columns, a text that the model refuses) has an error with a method Permanent() bool that answers true,
+// for the dead letters; the other events of its key are handled as if it was not there, so that the object shows the
+// last state that can be shown. Any other failure is the error of all events of the key in the batch, and of no other
+// key.
 //
 // # Metrics and spans
 //
 // By OpenTelemetry's global providers, unless [SinkOptions] has others:
 //
-//	tidemark.sink.freshness       histogram, s   commit at the source to acknowledged write, of written events but those of snapshots
-//	tidemark.sink.events          counter        events by tidemark.outcome: the kinds (created, updated, ...), failed (will be tried again), rejected (permanent)
+//	tidemark.sink.freshness       histogram, s   commit at the source to acknowledged write, of written events; no snapshots
+//	tidemark.sink.events          counter        events by tidemark.outcome: a Kind, failed (tried again), rejected (permanent)
 //	tidemark.sink.embed.duration  histogram, s   one Embed call, by tidemark.vector
 //	tidemark.sink.write.duration  histogram, s   one write of a batch
 //
-// Handle makes the spans read, embed and write, children of the span in its context. [SinkOptions].Observe gets the [Outcome] of each event.
+// Handle makes the spans read, embed and write, children of the span in its context. [SinkOptions].Observe gets the
+// [Outcome] of each event.
 package vectorstore

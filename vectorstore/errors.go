@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// The errors that a [Store] or the [Sink] wraps, with the object, column or table that they concern. All are permanent: the
-// same call will fail again.
+// The errors that a [Store] or the [Sink] wraps, with the object, column or table that they concern. All are permanent:
+// the same call will fail again.
 var (
 	// ErrID: an object's id is not a UUID as lower-case text.
 	ErrID = errors.New("vectorstore: invalid id")
@@ -34,8 +34,8 @@ type BatchError struct {
 	Errs []error
 }
 
-// NewBatchError returns a *[BatchError] that holds errs, or nil when every place of errs is nil. It keeps errs: the caller
-// must not change it afterwards.
+// NewBatchError returns a *[BatchError] that holds errs, or nil when every place of errs is nil. It keeps errs: the
+// caller must not change it afterwards.
 func NewBatchError(errs []error) error {
 	for _, err := range errs {
 		if err != nil {
@@ -70,7 +70,8 @@ func (e *BatchError) Unwrap() []error {
 	return failed
 }
 
-// Permanent reports whether every item that failed did so for good. One that may succeed later makes the batch worth a retry.
+// Permanent reports whether every item that failed did so for good. One that may succeed later makes the batch worth a
+// retry.
 func (e *BatchError) Permanent() bool {
 	failed := e.Unwrap()
 	for _, err := range failed {
@@ -81,8 +82,8 @@ func (e *BatchError) Permanent() bool {
 	return len(failed) > 0
 }
 
-// Permanent marks err as one that a retry cannot cure: the result has a method Permanent() bool that answers true, and wraps
-// err. It returns nil for nil.
+// Permanent marks err as one that a retry cannot cure: the result has a method Permanent() bool that answers true, and
+// wraps err. It returns nil for nil.
 func Permanent(err error) error {
 	if err == nil {
 		return nil
@@ -103,8 +104,8 @@ func isPermanent(err error) bool {
 	return errors.As(err, &p) && p.Permanent()
 }
 
-// itemErrors returns the n errors that err has for the items of a batch of n: its own item errors where they are aligned, else
-// err for every item. items reports which.
+// itemErrors returns the n errors that err has for the items of a batch of n: its own item errors where they are
+// aligned, else err for every item. items reports which.
 func itemErrors(err error, n int) (errs []error, items bool) {
 	var batch interface{ ItemErrors() []error }
 	if errors.As(err, &batch) && len(batch.ItemErrors()) == n {

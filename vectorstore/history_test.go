@@ -151,7 +151,8 @@ func (h *history) wantNews(t *testing.T, f *fixture, m []vectorstore.Mutation) {
 	}
 }
 
-// consume hands the topic to the sink as a consumer does: batches, retries in place, crashes after which messages come again.
+// consume hands the topic to the sink as a consumer does: batches, retries in place, crashes after which messages come
+// again.
 func (h *history) consume(t *testing.T, f *fixture) {
 	t.Helper()
 	order := make([]int, len(h.topic))
@@ -208,7 +209,8 @@ func (h *history) again(t *testing.T, f *fixture, batch []int) []int {
 	return again
 }
 
-// TestSinkRandomHistories drives random tables through failures, crashes and redeliveries, and wants the store equal to the table.
+// TestSinkRandomHistories drives random tables through failures, crashes and redeliveries, and wants the store equal to
+// the table.
 func TestSinkRandomHistories(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(150) {
@@ -222,7 +224,8 @@ func TestSinkRandomHistories(t *testing.T) {
 	}
 }
 
-// TestSinkEmbedsOnce counts: without failures, each new text and picture of a row is embedded once, however the topic is cut into batches.
+// TestSinkEmbedsOnce counts: without failures, each new text and picture of a row is embedded once, however the topic
+// is cut into batches.
 func TestSinkEmbedsOnce(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(40) {

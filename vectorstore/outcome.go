@@ -16,9 +16,11 @@ const (
 	Created Kind = iota + 1
 	// Updated: the object shows the event. With nothing in Outcome.Embedded, its vectors were kept.
 	Updated
-	// Deleted: the object is removed, and the deletion remembered; so too when Mapping.Filter no longer wants the row, or never did.
+	// Deleted: the object is removed, and the deletion remembered; so too when Mapping.Filter no longer wants the row,
+	// or never did.
 	Deleted
-	// Unchanged: the store shows the event already. It was delivered again, or is the tombstone of a row that is deleted.
+	// Unchanged: the store shows the event already. It was delivered again, or is the tombstone of a row that is
+	// deleted.
 	Unchanged
 	// Stale: the store, or the batch, has a later change of the key.
 	Stale
@@ -52,14 +54,17 @@ type Outcome struct {
 	Kind Kind
 	// Position is the event's place in the order of its source.
 	Position cdc.Position
-	// Embedded are the names of the vectors that were made for the event, in the order of the mapping. Created, Updated only.
+	// Embedded are the names of the vectors that were made for the event, in the order of the mapping. Created, Updated
+	// only.
 	Embedded []string
-	// Freshness is the time from the commit at the source to the acknowledged write. Zero for events that were not written, rows read by a
-	// snapshot, and where the source does not say when it committed.
+	// Freshness is the time from the commit at the source to the acknowledged write. Zero for events that were not
+	// written, rows read by a snapshot, and where the source does not say when it committed.
 	Freshness time.Duration
-	// Latency is the time from the event's publishing to the acknowledged write. Zero where Freshness would be, but not for snapshots.
+	// Latency is the time from the event's publishing to the acknowledged write. Zero where Freshness would be, but not
+	// for snapshots.
 	Latency time.Duration
-	// Embed and Write are how long the embedding and the writing took for the batch that the event was in. Zero for events that were not written.
+	// Embed and Write are how long the embedding and the writing took for the batch that the event was in. Zero for
+	// events that were not written.
 	Embed, Write time.Duration
 }
 

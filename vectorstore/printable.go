@@ -2,8 +2,8 @@ package vectorstore
 
 import "sort"
 
-// unprintable are the code points that Python 3.11 does not print (str.isprintable), by its unicodedata 14.0.0: pairs of first and last.
-// Go's own tables are of another Unicode version, and change with Go; ids must not.
+// unprintable are the code points that Python 3.11 does not print (str.isprintable), by its unicodedata 14.0.0: pairs
+// of first and last. Go's own tables are of another Unicode version, and change with Go; ids must not.
 //
 //	for c in range(0x110000): chr(c).isprintable()
 var unprintable = [...]rune{

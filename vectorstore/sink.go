@@ -16,16 +16,16 @@ import (
 type Mapping[T any] struct {
 	// Version names this mapping in the lineage of objects; see SinkOptions.Lineage.
 	Version string
-	// Key returns the key that the object's id is made of, [UUID5]. Nil: the event's key as it is. It must answer the same for the same key
-	// always, and must not change what it is given. Its every error is permanent.
+	// Key returns the key that the object's id is made of, [UUID5]. Nil: the event's key as it is. It must answer the
+	// same for the same key always, and must not change what it is given. Its every error is permanent.
 	Key func(cdc.Key) (cdc.Key, error)
 	// Vectors are the named vectors, of different names. See [Embed].
 	Vectors []Vector[T]
-	// Properties returns the object's properties, all of them each time: one that is no longer there is removed. See [Value] for what
-	// they may be. Nil: objects without properties.
+	// Properties returns the object's properties, all of them each time: one that is no longer there is removed. See
+	// [Value] for what they may be. Nil: objects without properties.
 	Properties func(T) map[string]any
-	// Filter says which rows are wanted; the objects of others are deleted. Nil: all. An unwanted row leaves a remembered deletion, so that
-	// an older change of it that comes late is not taken for the newest.
+	// Filter says which rows are wanted; the objects of others are deleted. Nil: all. An unwanted row leaves a
+	// remembered deletion, so that an older change of it that comes late is not taken for the newest.
 	Filter func(T) bool
 }
 
@@ -39,17 +39,20 @@ const (
 
 // SinkOptions are the options of a [Sink]. The zero value is ready to use.
 type SinkOptions struct {
-	// Lineage adds the Lineage properties to every object: where it comes from and what made it. A store with a schema must have them.
+	// Lineage adds the Lineage properties to every object: where it comes from and what made it. A store with a schema
+	// must have them.
 	Lineage bool
-	// Observe, when not nil, is told of each event that is done, after its effect is durable, in the order of the batch. It is called by Handle, so
-	// by several goroutines at once if Handle is, and Handle waits for it. Events that fail are not reported; Handle's error has them.
+	// Observe, when not nil, is told of each event that is done, after its effect is durable, in the order of the
+	// batch. It is called by Handle, so by several goroutines at once if Handle is, and Handle waits for it. Events
+	// that fail are not reported; Handle's error has them.
 	Observe func(Outcome)
 	// MeterProvider and TracerProvider take the metrics and spans. Nil: OpenTelemetry's global ones.
 	MeterProvider  metric.MeterProvider
 	TracerProvider trace.TracerProvider
 }
 
-// Sink turns change events of rows of T into writes of a [Store]. Use [NewSink]. It has no state of its own but what the Store remembers.
+// Sink turns change events of rows of T into writes of a [Store]. Use [NewSink]. It has no state of its own but what
+// the Store remembers.
 type Sink[T any] struct {
 	store     Store
 	mapping   Mapping[T]
@@ -96,13 +99,13 @@ func (m *Mapping[T]) validate() error {
 	return errors.Join(errs...)
 }
 
-// Handle brings the store to the state after the events. It returns nil when all of them are done and their effects durable;
-// otherwise an error with ItemErrors() []error, aligned with events: nil means done, and an item error with a method Permanent() bool
-// that answers true will come again at every try.
+// Handle brings the store to the state after the events. It returns nil when all of them are done and their effects
+// durable; otherwise an error with ItemErrors() []error, aligned with events: nil means done, and an item error with a
+// method Permanent() bool that answers true will come again at every try.
 //
-// Events of one key must come in the order of their topic, and by one caller at a time; different keys may be handled concurrently. What
-// was done before is skipped when it comes again. A panic of the mapping's functions or of an embedder passes through; then nothing may be
-// taken as done.
+// Events of one key must come in the order of their topic, and by one caller at a time; different keys may be handled
+// concurrently. What was done before is skipped when it comes again. A panic of the mapping's functions or of an
+// embedder passes through; then nothing may be taken as done.
 func (s *Sink[T]) Handle(ctx context.Context, events []cdc.Event[T]) error {
 	errs := make([]error, len(events))
 	for start := 0; start < len(events); {

@@ -9,8 +9,8 @@ import (
 // ID is an object's id: a UUID as lower-case text, usually from [UUID5].
 type ID string
 
-// Check returns an error that is [ErrID] unless the id is a UUID as lower-case text with hyphens, the one spelling that a
-// Store accepts: stores compare ids as text, and two spellings of one UUID would be two objects in one batch.
+// Check returns an error that is [ErrID] unless the id is a UUID as lower-case text with hyphens, the one spelling that
+// a Store accepts: stores compare ids as text, and two spellings of one UUID would be two objects in one batch.
 func (id ID) Check() error {
 	valid := len(id) == 36
 	for i := 0; valid && i < len(id); i++ {
@@ -35,14 +35,14 @@ type Ref struct {
 // Object is what a Store holds for one row.
 type Object struct {
 	Ref
-	// Properties are the searchable and returned values by name. A nil value is a null, which a Store may return as nil or leave
-	// out. Values are what [Value] accepts; they come back as the types that it returns.
+	// Properties are the searchable and returned values by name. A nil value is a null, which a Store may return as nil
+	// or leave out. Values are what [Value] accepts; they come back as the types that it returns.
 	Properties map[string]any
 	// Vectors are the named vectors. A name that is missing or nil has no vector.
 	Vectors map[string][]float32
-	// Inputs says, by vector name, what the vector was made from: a short digest of the input and of the model. Equal digests mean
-	// that embedding again would give the same vector. A name can be here without a vector, when the input was empty. An empty
-	// digest is the same as a missing name.
+	// Inputs says, by vector name, what the vector was made from: a short digest of the input and of the model. Equal
+	// digests mean that embedding again would give the same vector. A name can be here without a vector, when the input
+	// was empty. An empty digest is the same as a missing name.
 	Inputs map[string]string
 	// Version is the source position of the change that the object shows, [cdc.Position] as text. Empty: unknown.
 	Version string
@@ -56,12 +56,12 @@ type Action int
 const (
 	// Upsert replaces the whole object, a remembered deletion included.
 	Upsert Action = iota
-	// Merge keeps of the stored object what Object lacks: properties, vectors and inputs by name, and the Version where it is
-	// empty. A name with a nil value (an empty one, in Inputs) clears what is stored. Where nothing is stored, or a deletion is
-	// remembered, it is an Upsert.
+	// Merge keeps of the stored object what Object lacks: properties, vectors and inputs by name, and the Version where
+	// it is empty. A name with a nil value (an empty one, in Inputs) clears what is stored. Where nothing is stored, or
+	// a deletion is remembered, it is an Upsert.
 	Merge
-	// Delete removes the object and remembers its Ref and Version. Deleting what is not there is not an error; it is remembered
-	// too.
+	// Delete removes the object and remembers its Ref and Version. Deleting what is not there is not an error; it is
+	// remembered too.
 	Delete
 )
 
@@ -89,7 +89,8 @@ type Query struct {
 	Tenant string
 	// Vector is the name of the vector to compare with Near. Objects without it are not found.
 	Vector string
-	// Near is the vector to look around. It must be finite, not all zero, and as long as the stored vectors of that name.
+	// Near is the vector to look around. It must be finite, not all zero, and as long as the stored vectors of that
+	// name.
 	Near []float32
 	// Limit is the largest number of matches, 10 when zero.
 	Limit int
@@ -106,23 +107,25 @@ type Match struct {
 	Distance float32
 }
 
-// Store holds objects. Implementations are safe for concurrent use; concurrent writes of one object are the caller's to order.
-// They keep nothing of what they are given and share nothing of what they return. Package storetest checks all of it.
+// Store holds objects. Implementations are safe for concurrent use; concurrent writes of one object are the caller's to
+// order. They keep nothing of what they are given and share nothing of what they return. Package storetest checks all
+// of it.
 type Store interface {
-	// Apply makes the mutations take effect in order: of two of one Ref, the later wins. A nil error means that all are durable and
-	// searchable. An error with ItemErrors() []error is aligned with m, nil where a mutation was done; any other error means that
-	// none is known to be. Applying a mutation again is harmless.
+	// Apply makes the mutations take effect in order: of two of one Ref, the later wins. A nil error means that all are
+	// durable and searchable. An error with ItemErrors() []error is aligned with m, nil where a mutation was done; any
+	// other error means that none is known to be. Applying a mutation again is harmless.
 	//
 	// An item error concerns that mutation alone; later ones of the same Ref still take effect.
 	Apply(ctx context.Context, m []Mutation) error
-	// Get returns objects aligned with r: nil where nothing is known, Deleted where a deletion is remembered. Vectors are included.
+	// Get returns objects aligned with r: nil where nothing is known, Deleted where a deletion is remembered. Vectors
+	// are included.
 	Get(ctx context.Context, r []Ref) ([]*Object, error)
 	// Search returns the nearest objects, nearest first. Deleted objects are never found.
 	Search(ctx context.Context, q Query) ([]Match, error)
 }
 
-// Clearer is a Store that can forget everything of a tenant, or of a store without tenants, at once; a truncated table needs it.
-// Remembered deletions are forgotten too.
+// Clearer is a Store that can forget everything of a tenant, or of a store without tenants, at once; a truncated table
+// needs it. Remembered deletions are forgotten too.
 type Clearer interface {
 	Clear(ctx context.Context, tenant string) error
 }

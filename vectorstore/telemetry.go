@@ -79,7 +79,9 @@ func (t *telemetry) failures(ctx context.Context, errs []error) {
 }
 
 // span runs f in a child span. The error's text stays out of the span: it may come from a server, with data in it.
-func (t *telemetry) span(ctx context.Context, name string, size int, f func(context.Context) error, more ...attribute.KeyValue) error {
+func (t *telemetry) span(
+	ctx context.Context, name string, size int, f func(context.Context) error, more ...attribute.KeyValue,
+) error {
 	ctx, span := t.tracer.Start(ctx, name, trace.WithAttributes(append(more, attribute.Int("tidemark.batch.size", size))...))
 	defer span.End()
 	err := f(ctx)

@@ -19,17 +19,19 @@ const namespaceDNS = "\x6b\xa7\xb8\x10\x9d\xad\x11\xd1\x80\xb4\x00\xc0\x4f\xd4\x
 // maxIntDigits is where Python's str refuses an integer (sys.int_info.default_max_str_digits).
 const maxIntDigits = 4300
 
-// UUID5 returns the id of the row with the key: the same as generate_uuid5({'column': value, ...}) of Weaviate's Python client, with the
-// columns in the order of the key. So an index that was filled from Python is kept up by Tidemark without new ids.
+// UUID5 returns the id of the row with the key: the same as generate_uuid5({'column': value, ...}) of Weaviate's Python
+// client, with the columns in the order of the key. So an index that was filled from Python is kept up by Tidemark
+// without new ids.
 //
 //	UUID5(cdc.Key{{Name: "product_id", Value: int64(7)}}) // f14461fd-128c-5c6c-aede-8e5e06ef19ff
 //
-// It is the version 5 UUID, in the name space of DNS, of the text that Python's str gives for that dict; the text follows
-// Python 3.11 with Unicode 14 to the letter. The order of the columns and the types of the values matter: 1, "1", 1.0 and true are four different
-// keys. Values may be nil, bool, any integer type, *big.Int up to 4300 digits, float64 and string.
+// It is the version 5 UUID, in the name space of DNS, of the text that Python's str gives for that dict; the text
+// follows Python 3.11 with Unicode 14 to the letter. The order of the columns and the types of the values matter: 1,
+// "1", 1.0 and true are four different keys. Values may be nil, bool, any integer type, *big.Int up to 4300 digits,
+// float64 and string.
 //
-// Everything else has no agreed text and is a permanent error that is [ErrKey]: other types (convert them in Mapping.Key), text that is not
-// valid UTF-8, an empty key, and a column name that comes twice.
+// Everything else has no agreed text and is a permanent error that is [ErrKey]: other types (convert them in
+// Mapping.Key), text that is not valid UTF-8, an empty key, and a column name that comes twice.
 func UUID5(k cdc.Key) (ID, error) {
 	name, err := appendDict(append(make([]byte, 0, 96), namespaceDNS...), k)
 	if err != nil {
@@ -117,7 +119,8 @@ func appendBig(b []byte, v *big.Int) (out []byte, reason string) {
 	return b, ""
 }
 
-// appendFloat follows float_repr_style 'short': the fewest digits that read back as f, with an exponent from 1e16 on and below 1e-4.
+// appendFloat follows float_repr_style 'short': the fewest digits that read back as f, with an exponent from 1e16 on
+// and below 1e-4.
 func appendFloat(b []byte, f float64) []byte {
 	switch a := math.Abs(f); {
 	case math.IsNaN(f):

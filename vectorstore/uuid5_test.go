@@ -162,7 +162,8 @@ func TestUUID5Refuses(t *testing.T) {
 	}
 }
 
-// TestReprOfAllCodePoints compares with the SHA-256 of repr(chr(c)) and a newline, for every c but surrogates, by Python 3.11.7.
+// TestReprOfAllCodePoints compares with the SHA-256 of repr(chr(c)) and a newline, for every c but surrogates, by
+// Python 3.11.7.
 func TestReprOfAllCodePoints(t *testing.T) {
 	t.Parallel()
 	h := sha256.New()

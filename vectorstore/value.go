@@ -13,14 +13,15 @@ import (
 // maxValueDepth bounds how deep maps may be nested.
 const maxValueDepth = 32
 
-// Value returns v as one of the types that property values have: nil, bool, int64, float64, string, time.Time, slices of
-// the last five ([]bool, []int64, []float64, []string, []time.Time), and map[string]any of all of these. The result shares no memory
-// with v.
+// Value returns v as one of the types that property values have: nil, bool, int64, float64, string, time.Time, slices
+// of the last five ([]bool, []int64, []float64, []string, []time.Time), and map[string]any of all of these. The result
+// shares no memory with v.
 //
-// Pointers give what they point to, or nil. Named types give their basic type; json.Number gives an int64 where it is one, else a float64;
-// a type with MarshalText, such as a UUID or a big.Int, gives its text; []any must hold one type. Everything else is an error that is
-// [ErrValue]: other types, integers beyond int64, NaN and infinities, and strings that are not valid UTF-8. So nothing is stored
-// that would come back as something else. A Store may be narrower and say so per object.
+// Pointers give what they point to, or nil. Named types give their basic type; json.Number gives an int64 where it is
+// one, else a float64; a type with MarshalText, such as a UUID or a big.Int, gives its text; []any must hold one type.
+// Everything else is an error that is [ErrValue]: other types, integers beyond int64, NaN and infinities, and strings
+// that are not valid UTF-8. So nothing is stored that would come back as something else. A Store may be narrower and
+// say so per object.
 func Value(v any) (any, error) { return value(v, 0) }
 
 func value(v any, depth int) (any, error) {

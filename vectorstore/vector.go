@@ -11,8 +11,8 @@ import (
 	"github.com/tidemark-go/tidemark/embed"
 )
 
-// CheckVector returns an error that is [ErrVector] unless v can be compared by cosine: it has dims components (any number but 0,
-// when dims is 0), all finite, not all zero.
+// CheckVector returns an error that is [ErrVector] unless v can be compared by cosine: it has dims components (any
+// number but 0, when dims is 0), all finite, not all zero.
 func CheckVector(v []float32, dims int) error {
 	if len(v) == 0 || dims > 0 && len(v) != dims {
 		return Permanent(fmt.Errorf("%w: %d components, want %d", ErrVector, len(v), dims))
@@ -34,8 +34,8 @@ func CheckVector(v []float32, dims int) error {
 type Vector[T any] struct {
 	// Name is the vector's name in the Store.
 	Name string
-	// Only, when not nil, says which objects have this vector, by their id; the others lose it if they have it. It must always answer the same for the same
-	// key. With [embed.Share] it tries a second model on a fraction of the rows.
+	// Only, when not nil, says which objects have this vector, by their id; the others lose it if they have it. It must
+	// always answer the same for the same key. With [embed.Share] it tries a second model on a fraction of the rows.
 	Only func(key string) bool
 
 	model  embed.Model
@@ -45,11 +45,11 @@ type Vector[T any] struct {
 	err    error
 }
 
-// Embed returns the vector that e makes of each row's input. Rows whose input is empty have no such vector: text of nothing but
-// white space, no bytes, a nil pointer, or a slice or struct in which every text is so.
+// Embed returns the vector that e makes of each row's input. Rows whose input is empty have no such vector: text of
+// nothing but white space, no bytes, a nil pointer, or a slice or struct in which every text is so.
 //
-// In is text, bytes, a number, or a pointer, slice, array or struct of these, so that the sink can tell whether an input has changed; other types,
-// and a nil function or embedder, are an error of [NewSink].
+// In is text, bytes, a number, or a pointer, slice, array or struct of these, so that the sink can tell whether an
+// input has changed; other types, and a nil function or embedder, are an error of [NewSink].
 func Embed[T, In any](name string, input func(T) In, e embed.Embedder[In]) Vector[T] {
 	v := Vector[T]{Name: name}
 	if input == nil || e == nil {
@@ -57,7 +57,8 @@ func Embed[T, In any](name string, input func(T) In, e embed.Embedder[In]) Vecto
 		return v
 	}
 	v.model = e.Model()
-	v.digest, v.err = newDigester(reflect.TypeFor[In](), fmt.Sprint(cmp.Or(v.model.Fingerprint, v.model.Name), " ", v.model.Dimensions))
+	fingerprint := cmp.Or(v.model.Fingerprint, v.model.Name)
+	v.digest, v.err = newDigester(reflect.TypeFor[In](), fmt.Sprint(fingerprint, " ", v.model.Dimensions))
 	v.input = func(row T) any { return input(row) }
 	v.embed = func(ctx context.Context, inputs []any) ([][]float32, error) {
 		typed := make([]In, len(inputs))
@@ -77,7 +78,7 @@ func (v *Vector[T]) vectors(ctx context.Context, inputs []any) ([][]float32, []e
 	}
 	errs := make([]error, len(inputs))
 	if err != nil {
-		items := false
+		var items bool
 		if errs, items = itemErrors(err, len(inputs)); !items && len(inputs) > 1 && isPermanent(err) {
 			return v.oneByOne(ctx, inputs)
 		}

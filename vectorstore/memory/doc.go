@@ -1,7 +1,8 @@
-// Package memory has a [vectorstore.Store] in memory: exact search by cosine, for tests, examples, and collections that fit.
+// Package memory has a [vectorstore.Store] in memory: exact search by cosine, for tests, examples, and collections that
+// fit.
 //
-// A search compares the query with every vector of its name, so its result is exact and its time grows with the number of
-// objects. Nothing is written to disk. Deletions are remembered until the store is cleared.
+// A search compares the query with every vector of its name, so its result is exact and its time grows with the number
+// of objects. Nothing is written to disk. Deletions are remembered until the store is cleared.
 //
 //	store := memory.New()
 //	err := store.Apply(ctx, []vectorstore.Mutation{{Object: vectorstore.Object{Ref: ref, Vectors: vectors}}})

@@ -15,7 +15,8 @@ import (
 	"github.com/tidemark-go/tidemark/vectorstore"
 )
 
-// Store is a [vectorstore.Store] in memory. It is safe for concurrent use; an Apply is seen whole or not at all. Use [New].
+// Store is a [vectorstore.Store] in memory. It is safe for concurrent use; an Apply is seen whole or not at all. Use
+// [New].
 type Store struct {
 	mu      sync.RWMutex
 	objects map[vectorstore.Ref]*entry // entries are never changed once here, so that readers may keep them
@@ -45,9 +46,10 @@ func (s *Store) reset() {
 	s.objects, s.dims, s.live = map[vectorstore.Ref]*entry{}, map[string]int{}, 0
 }
 
-// Apply makes the mutations take effect in order. The items that it refuses, each with a permanent error, are those with an id
-// that is no UUID in lower case ([vectorstore.ErrID]), with a vector that is not finite, all zero, or not as long as the first one stored
-// under its name ([vectorstore.ErrVector]), and with a property that [vectorstore.Value] refuses ([vectorstore.ErrValue]).
+// Apply makes the mutations take effect in order. The items that it refuses, each with a permanent error, are those
+// with an id that is no UUID in lower case ([vectorstore.ErrID]), with a vector that is not finite, all zero, or not as
+// long as the first one stored under its name ([vectorstore.ErrVector]), and with a property that [vectorstore.Value]
+// refuses ([vectorstore.ErrValue]).
 func (s *Store) Apply(ctx context.Context, m []vectorstore.Mutation) error {
 	if err := ctx.Err(); err != nil {
 		return err

@@ -26,8 +26,8 @@ type Property struct {
 	Type string
 }
 
-// Properties returns what the objects of the suite have. Their Go types, in this order: string, int64, float64, bool, time.Time,
-// []string.
+// Properties returns what the objects of the suite have. Their Go types, in this order: string, int64, float64, bool,
+// time.Time, []string.
 func Properties() []Property {
 	return []Property{
 		{"title", "text"}, {"qty", "int"}, {"price", "number"}, {"ok", "bool"}, {"at", "date"}, {"tags", "text[]"},
