@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/apache/pulsar-client-go/pulsar"
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemark-go/tidemark/cdc"
@@ -133,6 +132,7 @@ func (s *system) rest(tb testing.TB, method, path string) []byte {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	request.Close = true // leaves no connection behind
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
 		tb.Fatal(err)
@@ -420,6 +420,9 @@ func TestRealSystem(t *testing.T) {
 		if err := c.step(t.Context()); err != nil {
 			t.Fatalf("statement %d: %v", i, err)
 		}
+		if i > statements/2 { // first a burst, whose changes come together in batches, then one by one
+			time.Sleep(10 * time.Millisecond)
+		}
 	}
 	s.awaitEqual(t, conn)
 
@@ -448,7 +451,7 @@ func TestKilled(t *testing.T) {
 	conn := s.connect(t)
 	defer conn.Close(context.WithoutCancel(t.Context()))
 	c := newChanger(conn, rand.Uint64())
-	poison := []byte(`{"op":"c","after":{"product_id":"not a number"}`)
+	const poison = `{"op":"c","after":{"product_id":"not a number"}`
 
 	program := s.start(t)
 	for i := range statements {
@@ -457,13 +460,16 @@ func TestKilled(t *testing.T) {
 		}
 		switch {
 		case i%(statements/4) == statements/8 && i < 3*statements/4:
-			_ = program.Process.Kill() // wait for what it does has no meaning: that is the test
-			_ = program.Wait()
+			s.awaitWork(t)
+			_ = program.Process.Kill()
+			_ = program.Wait() // it was killed, says the error
 			program = s.start(t)
 		case i == statements/2:
 			s.send(t, poison)
 		}
-		time.Sleep(20 * time.Millisecond) // so that there is something to do between the kills
+		if burst := i % (statements / 4); burst < statements/10 || burst > statements/8 { // it is killed in the middle of a burst
+			time.Sleep(20 * time.Millisecond)
+		}
 	}
 	s.awaitEqual(t, conn)
 	if err := program.Process.Signal(os.Interrupt); err != nil {
@@ -472,25 +478,35 @@ func TestKilled(t *testing.T) {
 	if err := program.Wait(); err != nil {
 		t.Errorf("asked to stop, the program ended with %v", err)
 	}
-	if dead := s.deadLettersNow(t); len(dead) != 1 || string(dead[0]) != string(poison) {
+	if dead := s.deadLettersNow(t); len(dead) != 1 || string(dead[0]) != poison {
 		t.Errorf("%d dead letters, want the poison alone: %.300q", len(dead), dead)
 	}
 }
 
-// send puts a message into the topic of the changes, with the key of a row.
-func (s *system) send(t *testing.T, value []byte) {
+// awaitWork waits until the program has written something.
+func (s *system) awaitWork(t *testing.T) {
 	t.Helper()
-	client, err := pulsar.NewClient(pulsar.ClientOptions{URL: s.pulsarURL})
+	for deadline := time.Now().Add(patience); len(s.objects(t)) == 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the program writes nothing")
+		}
+	}
+}
+
+// send puts a message into the topic of the changes, with the key of a row.
+func (s *system) send(t *testing.T, value string) {
+	t.Helper()
+	client, err := pulsarx.NewClient(s.client())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer client.Close()
-	producer, err := client.CreateProducer(pulsar.ProducerOptions{Topic: s.topic})
+	defer client.Close(context.WithoutCancel(t.Context()))
+	producer, err := pulsarx.NewProducer(t.Context(), client, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: s.topic})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer producer.Close()
-	if _, err := producer.Send(t.Context(), &pulsar.ProducerMessage{Key: `{"product_id":1}`, Payload: value}); err != nil {
+	defer producer.Close(context.WithoutCancel(t.Context()))
+	if _, err := producer.Send(t.Context(), value, pulsarx.Key(`{"product_id":1}`)); err != nil {
 		t.Fatal(err)
 	}
 }
