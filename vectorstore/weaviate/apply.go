@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"unicode/utf8"
 
 	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
@@ -49,7 +50,17 @@ func (s *Store) Apply(ctx context.Context, m []vectorstore.Mutation) error {
 	}
 	errs := make([]error, len(m))
 	parsed := s.parse(ctx, m, errs)
-	s.do(ctx, fold(m, parsed), errs)
+	folded := fold(parsed)
+	s.do(ctx, folded, errs)
+	for _, w := range folded {
+		if len(w.items) > 1 && isPermanent(w.err) {
+			// The server refused what several mutations made together. One by one, it says which, and the others take effect.
+			for _, i := range w.items {
+				single := *parsed[i]
+				s.do(ctx, []*write{&single}, errs)
+			}
+		}
+	}
 	return batchError(errs)
 }
 
@@ -89,9 +100,10 @@ func (s *Store) parse(ctx context.Context, m []vectorstore.Mutation, errs []erro
 		if errs[i] != nil {
 			continue
 		}
-		w := &write{id: m[i].Object.ID, action: m[i].Action, version: m[i].Object.Version, inputs: maps.Clone(m[i].Object.Inputs)}
+		o := &m[i].Object
+		w := &write{id: o.ID, action: m[i].Action, version: o.Version, inputs: maps.Clone(o.Inputs), items: []int{i}}
 		if w.properties, err = encodeProperties(known, refusedNames, values[i]); err == nil {
-			w.vectors, err = s.encodeVectors(m[i].Object.Vectors, dims)
+			w.vectors, err = s.encodeVectors(o.Vectors, dims)
 		}
 		if err != nil {
 			errs[i], err = objectError(w.id, err), nil
@@ -181,34 +193,39 @@ func (s *Store) encodeVectors(vectors map[string][]float32, dims map[string]int)
 	return out, nil
 }
 
-// fold makes one write of all that concern one object, with the effect that they have one after the other.
-func fold(m []vectorstore.Mutation, parsed []*write) []*write {
+// fold makes one write of all that concern one object, with the effect that they have one after the other. It leaves parsed, in
+// which refused mutations are nil, as it is.
+func fold(parsed []*write) []*write {
 	var out []*write
 	byID := map[vectorstore.ID]*write{}
-	for i, next := range parsed {
+	for _, next := range parsed {
 		if next == nil {
 			continue
 		}
-		next.items = []int{i}
-		w := byID[next.id]
-		if w == nil {
-			byID[next.id] = next
-			out = append(out, next)
+		w := *next
+		if before := byID[w.id]; before != nil {
+			w.after(before)
+			*before = w
 			continue
 		}
-		next.items = append(w.items, i)
-		if m[i].Action == vectorstore.Merge {
-			next.action = vectorstore.Upsert // of what came before, which is known whole unless it was a Merge
-			if w.action == vectorstore.Merge {
-				next.action = vectorstore.Merge
-			}
-			if w.action != vectorstore.Delete {
-				next.keep(w)
-			}
-		}
-		*w = *next
+		byID[w.id] = &w
+		out = append(out, &w)
 	}
 	return out
+}
+
+// after makes w what it is when it follows before.
+func (w *write) after(before *write) {
+	w.items = slices.Concat(before.items, w.items)
+	if w.action != vectorstore.Merge {
+		return // an Upsert or a Delete leaves nothing of what was before
+	}
+	if before.action == vectorstore.Delete {
+		w.action = vectorstore.Upsert
+		return
+	}
+	w.action = before.action
+	w.keep(before)
 }
 
 // keep takes from old what w lacks.
@@ -304,18 +321,19 @@ func (s *Store) stored(ctx context.Context, result *pb.SearchResult) (*write, er
 func (s *Store) message(w *write) (*pb.BatchObject, error) {
 	values := &pb.ObjectPropertiesValue{}
 	if w.version != "" {
-		mustText(w.version)(values, versionProperty)
+		setText(values, versionProperty, w.version)
 	}
 	out := &pb.BatchObject{Uuid: string(w.id), Collection: s.tombstones}
 	if w.action != vectorstore.Delete {
 		out.Collection = s.collection
-		maps.DeleteFunc(w.inputs, func(_, digest string) bool { return digest == "" })
-		if len(w.inputs) > 0 {
-			text, err := json.Marshal(w.inputs)
+		inputs := maps.Clone(w.inputs)
+		maps.DeleteFunc(inputs, func(_, digest string) bool { return digest == "" })
+		if len(inputs) > 0 {
+			text, err := json.Marshal(inputs)
 			if err != nil {
 				return nil, err
 			}
-			mustText(string(text))(values, inputsProperty)
+			setText(values, inputsProperty, string(text))
 		}
 		for name, f := range w.properties {
 			if f != nil {
@@ -345,14 +363,6 @@ const batchOverhead = 64
 
 func sizeError(size int) error {
 	return vectorstore.Permanent(fmt.Errorf("%d bytes are more than the server takes in a message", size))
-}
-
-func mustText(s string) field {
-	f, err := encode(&property{dataType: Text}, s)
-	if err != nil {
-		panic("weaviate: a text is not a text") // a text always fits the type text
-	}
-	return f
 }
 
 // put writes objects and deletions, in batches.

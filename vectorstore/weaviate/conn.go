@@ -51,9 +51,9 @@ func newConn(o Options, rest, rpc endpoint) (*conn, error) {
 		grpcAddr: rpc.address(), httpAddr: rest.address(), apiKey: o.APIKey,
 		readTimeout: o.ReadTimeout, retries: o.Retries, sendLimit: maxMessageBytes,
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.TLSClientConfig = o.TLS.Clone()
-	c.http = &http.Client{Transport: transport}
+	c.http = &http.Client{Transport: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: o.TLS.Clone(), IdleConnTimeout: time.Minute,
+	}}
 	c.httpURL = "http://" + rest.address() + rest.path
 	if rest.secure {
 		c.httpURL = "https://" + rest.address() + rest.path

@@ -53,7 +53,8 @@ func objectError(id vectorstore.ID, err error) error {
 }
 
 // refusals are words of the server's answers that concern an object by itself: it would be refused again. Weaviate has no codes
-// for them. All other answers, known or not, count as faults of the server that pass.
+// for them. All other answers, known or not, count as faults that pass. So does a vector that the collection is said not to have, since
+// the Store knows the vectors: the collection was dropped, or made anew by auto-schema.
 var refusals = []string{
 	"property '",
 	"invalid cref",
@@ -63,10 +64,6 @@ var refusals = []string{
 	"vector dimensions do not match",
 	"new node has a vector with length",
 	"vector lengths don't match",
-	"does not have configuration for vector",
-	"configured without multiple named vectors",
-	"configuration does not have single vector index",
-	"has to be a float32 array",
 	"reserved property name",
 	"not a valid property name",
 	"unrecognized data type",

@@ -26,8 +26,14 @@ func valueError(format string, args ...any) error {
 	return vectorstore.Permanent(fmt.Errorf("%w: %s", vectorstore.ErrValue, fmt.Sprintf(format, args...)))
 }
 
+// maxPointers bounds how many pointers lead to a value.
+const maxPointers = 32
+
+// emptyList is an empty []any, which does not say what it is a list of.
+type emptyList []struct{}
+
 // canonical returns v as one of the types of [vectorstore.Value], or as one that Weaviate has beside them: []byte (a blob), [16]byte
-// (a UUID), or []map[string]any (a list of objects). The result shares no memory with v.
+// (a UUID), []map[string]any (a list of objects), or an emptyList. The result shares no memory with v.
 func canonical(v any) (any, error) {
 	switch v := v.(type) {
 	case string, bool, int, int64, float64, time.Time:
@@ -36,7 +42,7 @@ func canonical(v any) (any, error) {
 		return decodeJSON(v)
 	}
 	r := reflect.ValueOf(v)
-	for r.Kind() == reflect.Pointer && !r.IsNil() && !marshalsText(r) {
+	for depth := 0; depth < maxPointers && r.Kind() == reflect.Pointer && !r.IsNil() && !marshalsText(r); depth++ {
 		r = r.Elem()
 	}
 	if (r.Kind() != reflect.Slice && r.Kind() != reflect.Array) || marshalsText(r) {
@@ -54,6 +60,8 @@ func canonical(v any) (any, error) {
 		var id [16]byte
 		reflect.Copy(reflect.ValueOf(&id).Elem(), r)
 		return id, nil
+	case elem.Kind() == reflect.Interface && r.Kind() == reflect.Slice && !r.IsNil() && r.Len() == 0:
+		return emptyList{}, nil
 	case elem.Kind() == reflect.Map, elem.Kind() == reflect.Interface && r.Len() > 0 && isMap(r.Index(0)):
 		return objects(r)
 	}
@@ -147,7 +155,7 @@ func (p *Property) inferNested(values ...map[string]any) error {
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		nested, err := infer(name, fields[name])
 		if err == nil {
-			err = validateName(name, false)
+			err = nameError(validateName(name, false))
 		}
 		if err != nil {
 			return fmt.Errorf("%q: %w", name, err)
@@ -231,12 +239,18 @@ func encode(p *property, v any) (field, error) {
 	case float64:
 		value = structpb.NewNumberValue(scalar)
 	}
-	return func(to *pb.ObjectPropertiesValue, name string) {
-		if to.NonRefProperties == nil {
-			to.NonRefProperties = &structpb.Struct{Fields: map[string]*structpb.Value{}}
-		}
-		to.NonRefProperties.Fields[name] = value
-	}, nil
+	return func(to *pb.ObjectPropertiesValue, name string) { setScalar(to, name, value) }, nil
+}
+
+func setScalar(to *pb.ObjectPropertiesValue, name string, value *structpb.Value) {
+	if to.NonRefProperties == nil {
+		to.NonRefProperties = &structpb.Struct{Fields: map[string]*structpb.Value{}}
+	}
+	to.NonRefProperties.Fields[name] = value
+}
+
+func setText(to *pb.ObjectPropertiesValue, name, text string) {
+	setScalar(to, name, structpb.NewStringValue(text))
 }
 
 func mismatch(v any, to DataType) error {
@@ -263,11 +277,13 @@ func encodeScalar(t DataType, v any) (any, error) {
 		}
 		return float64(i.(int64)), nil
 	case Text:
-		if when, ok := v.(time.Time); ok {
-			return when.Format(time.RFC3339Nano), nil
-		}
-		if _, ok := v.(string); ok {
+		switch v := v.(type) {
+		case string:
 			return v, nil
+		case time.Time:
+			return v.Format(time.RFC3339Nano), nil
+		case [16]byte:
+			return encodeUUID(v)
 		}
 	case Date:
 		return encodeDate(v)

@@ -1,14 +1,25 @@
 package weaviate
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"math"
 	"math/rand/v2"
+	"net"
 	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
 	"go.uber.org/goleak"
+	"google.golang.org/grpc"
 
 	"github.com/tidemark-go/tidemark/internal/servicetest"
 	"github.com/tidemark-go/tidemark/vectorstore"
@@ -76,22 +87,599 @@ func TestStore(t *testing.T) {
 		t.Run(fmt.Sprintf("declared=%v", declared), func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) vectorstore.Store {
 				o := serverOptions(t)
-				o.Vectors = nil
 				for name := range storetest.Vectors() {
 					o.Vectors = append(o.Vectors, Vector{Name: name})
 				}
 				for _, p := range storetest.Properties() {
-					if !declared {
-						break // the store adds them as they come
+					if declared { // else the store adds them as they come
+						o.Properties = append(o.Properties, Property{Name: p.Name, DataType: cmp.Or(types[p.Type], DataType(p.Type))})
 					}
-					kind, ok := types[p.Type]
-					if !ok {
-						kind = DataType(p.Type)
-					}
-					o.Properties = append(o.Properties, Property{Name: p.Name, DataType: kind})
 				}
 				return open(t, o)
 			})
 		})
+	}
+}
+
+// apply fails the test unless the store takes all mutations.
+func apply(t *testing.T, s *Store, m ...vectorstore.Mutation) {
+	t.Helper()
+	if err := s.Apply(t.Context(), m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func get(t *testing.T, s *Store, n int) *vectorstore.Object {
+	t.Helper()
+	got, err := s.Get(t.Context(), []vectorstore.Ref{{ID: idOf(n)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got[0]
+}
+
+// count asks the server, not the Store, how many objects a collection has.
+func count(t *testing.T, s *Store, collection string) int {
+	t.Helper()
+	var answer struct {
+		Data struct {
+			Aggregate map[string][]struct{ Meta struct{ Count int } }
+		}
+		Errors []any
+	}
+	query := map[string]string{"query": "{Aggregate{" + collection + "{meta{count}}}}"}
+	if err := s.conn.rest(t.Context(), http.MethodPost, "/v1/graphql", query, &answer); err != nil || answer.Errors != nil {
+		t.Fatal(err, answer.Errors)
+	}
+	return answer.Data.Aggregate[collection][0].Meta.Count
+}
+
+func TestServerRoundTrip(t *testing.T) {
+	when := time.Date(2024, 2, 29, 23, 59, 59, 123456789, time.UTC)
+	long := time.Date(1, 2, 3, 0, 0, 0, 0, time.UTC)
+	nested := map[string]any{
+		"text": "a", "int": int64(7), "number": 0.1, "bool": false, "date": when, "texts": []string{"x", ""}, "ints": []int64{1 << 53},
+		"deep": map[string]any{"deeper": map[string]any{"leaf": "z"}},
+	}
+	want := map[string]any{
+		"text": "quoted \" and \\ and \x00 and 日本", "int": int64(-1 << 53), "number": 5e-324, "bool": true, "date": when,
+		"texts": []string{"a", "", "b"}, "ints": []int64{-1 << 53, 0, 1 << 53}, "numbers": []float64{0.1, -1e300}, "bools": []bool{true, false},
+		"dates": []time.Time{when, long}, "uuid": "abcdef01-0000-5000-8000-abcdefabcdef", "blob": []byte{0, 1, 254, 255},
+		"uuids": []string{"abcdef01-0000-5000-8000-abcdefabcdef"}, "object": nested, "objects": []map[string]any{nested, {"text": "b"}, {}},
+		"no_texts": []string{}, "no_ints": []int64{}, "no_numbers": []float64{}, "no_bools": []bool{}, "no_dates": []time.Time{},
+	}
+	o := serverOptions(t)
+	o.Properties = []Property{{Name: "uuids", DataType: UUIDArray}, {Name: "uuid", DataType: UUID}} // the others are added
+	s := open(t, o)
+	apply(t, s, vectorstore.Mutation{Object: vectorstore.Object{Ref: vectorstore.Ref{ID: idOf(1)}, Properties: want}})
+	if got := get(t, s, 1).Properties; !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %#v\nwant %#v", got, want)
+	}
+	for name, v := range want {
+		only := map[string]any{name: v, "absent": nil}
+		apply(t, s, vectorstore.Mutation{Object: vectorstore.Object{Ref: vectorstore.Ref{ID: idOf(2)}, Properties: only}})
+		delete(only, "absent")
+		if got := get(t, s, 2).Properties; !reflect.DeepEqual(got, only) {
+			t.Errorf("alone: got %#v, want %#v", got, only)
+		}
+	}
+	// A Merge reads everything, blobs too, and writes it back.
+	apply(t, s, vectorstore.Mutation{Action: vectorstore.Merge, Object: vectorstore.Object{
+		Ref: vectorstore.Ref{ID: idOf(1)}, Properties: map[string]any{"text": "merged", "no_ints": nil},
+	}})
+	want["text"] = "merged"
+	delete(want, "no_ints")
+	if got := get(t, s, 1).Properties; !reflect.DeepEqual(got, want) {
+		t.Errorf("merged: got  %#v\nwant %#v", got, want)
+	}
+}
+
+func TestServerNestedFieldsGrow(t *testing.T) {
+	s := open(t, serverOptions(t))
+	for i, want := range []map[string]any{
+		{"a": int64(1)}, {"a": int64(2), "b": "new"}, {"a": int64(3), "c": map[string]any{"d": true}, "e": []string{"x"}},
+	} {
+		object := vectorstore.Object{Ref: vectorstore.Ref{ID: idOf(i)}, Properties: map[string]any{"details": want}}
+		apply(t, s, vectorstore.Mutation{Object: object})
+		if got := get(t, s, i).Properties["details"]; !reflect.DeepEqual(got, want) {
+			t.Errorf("got %#v, want %#v", got, want)
+		}
+	}
+	err := s.Apply(t.Context(), []vectorstore.Mutation{
+		{Object: vectorstore.Object{Ref: vectorstore.Ref{ID: idOf(9)}, Properties: map[string]any{"details": map[string]any{"a": "text"}}}},
+	})
+	if got := failed(t, err); !slices.Equal(got, []int{0}) || !errors.Is(err, vectorstore.ErrValue) {
+		t.Errorf("a nested value of another type: %v", err)
+	}
+}
+
+func TestServerRefusedValues(t *testing.T) {
+	o := serverOptions(t)
+	o.Properties = []Property{{Name: "day", DataType: Date}, {Name: "n", DataType: Int}}
+	s := open(t, o)
+	properties := []map[string]any{
+		{"day": "2022-04-22 10:00:00"}, {"day": ""}, {"day": time.Date(2022, 4, 22, 10, 0, 0, 0, time.UTC)}, // weaviate#1929, #1916
+		{"n": int64(math.MaxInt64)}, {"n": 1 << 53}, // weaviate#11735
+		{"id": 7}, {"tidemark_version": "x"}, {"Day": "2022-04-22"}, {"a b": 1}, {"x_temp": 1}, // weaviate#1932
+		{"untyped": []any{}}, {"untyped": map[string]any{}},
+	}
+	m := upserts(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
+	for i := range m {
+		m[i].Object.Properties = properties[i]
+	}
+	err := s.Apply(t.Context(), m)
+	if got, want := failed(t, err), []int{1, 3, 5, 6, 7, 8, 9, 10, 11}; !slices.Equal(got, want) || !isPermanent(err) {
+		t.Errorf("failed are %v, want %v: %v", got, want, err)
+	}
+	for _, i := range []int{0, 2} {
+		if got := get(t, s, i).Properties["day"]; got != time.Date(2022, 4, 22, 10, 0, 0, 0, time.UTC) {
+			t.Errorf("day %d is %v", i, got)
+		}
+	}
+	if n := count(t, s, s.collection); n != 3 {
+		t.Errorf("%d objects are stored, want 3", n)
+	}
+}
+
+func TestServerFixedProperties(t *testing.T) {
+	o := serverOptions(t)
+	o.Properties, o.FixedProperties = []Property{{Name: "title", DataType: Text}}, true
+	s := open(t, o)
+	m := upserts(1, 2)
+	m[1].Object.Properties["more"] = 1
+	err := s.Apply(t.Context(), m)
+	if got := failed(t, err); !slices.Equal(got, []int{1}) || !strings.Contains(err.Error(), `"more"`) || !isPermanent(err) {
+		t.Errorf("failed are %v: %v", got, err)
+	}
+}
+
+// TestServerRefusesDimensions has a store that does not know the length of the vectors that the server has: the server names the
+// object, and that alone fails.
+func TestServerRefusesDimensions(t *testing.T) {
+	o := serverOptions(t)
+	s := open(t, o)
+	apply(t, s, upserts(1)...)
+	m := upserts(2, 3, 4)
+	m[1].Object.Vectors["text_vector"] = []float32{1, 2, 3}
+	s.dims = map[string]int{}
+	m[0].Object.Vectors = nil // so that the wrong length is the first that is seen
+	m[2].Object.Vectors = nil
+	err := s.Apply(t.Context(), m)
+	if got := failed(t, err); !slices.Equal(got, []int{1}) || !errors.Is(err, vectorstore.ErrVector) || !isPermanent(err) {
+		t.Errorf("failed are %v: %v", got, err)
+	}
+	if !strings.Contains(fmt.Sprint(err), string(idOf(3))) {
+		t.Errorf("error does not name the object: %v", err)
+	}
+	if n := count(t, s, s.collection); n != 3 {
+		t.Errorf("%d objects are stored, want 3", n)
+	}
+	again := open(t, o) // another store learns the length from what is there
+	if again.dims["text_vector"] == 0 {
+		t.Errorf("dimensions are %v after opening", again.dims)
+	}
+}
+
+// TestServerReadOnly: the server reports the state of the whole shard on the first object alone.
+func TestServerReadOnly(t *testing.T) {
+	s := open(t, serverOptions(t))
+	apply(t, s, upserts(1)...)
+	var shards []struct{ Name string }
+	path := "/v1/schema/" + s.collection + "/shards"
+	if err := s.conn.rest(t.Context(), http.MethodGet, path, nil, &shards); err != nil || len(shards) == 0 {
+		t.Fatal(err, shards)
+	}
+	set := func(state string) {
+		for _, shard := range shards {
+			if err := s.conn.rest(t.Context(), http.MethodPut, path+"/"+shard.Name, map[string]string{"status": state}, nil); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	set("READONLY")
+	err := s.Apply(t.Context(), upserts(1, 2, 3))
+	if got := failed(t, err); !slices.Equal(got, []int{0, 1, 2}) || isPermanent(err) || !strings.Contains(err.Error(), "read-only") {
+		t.Errorf("failed are %v: %v", got, err)
+	}
+	if err := s.Apply(t.Context(), deletes(1)); err == nil || isPermanent(err) {
+		t.Errorf("delete: %v", err)
+	}
+	if got := get(t, s, 1); got == nil || got.Deleted {
+		t.Errorf("an object whose deletion failed is %+v", got)
+	}
+	set("READY")
+	apply(t, s, slices.Concat(upserts(2, 3), deletes(1))...)
+	if got := get(t, s, 1); got == nil || !got.Deleted || get(t, s, 3) == nil {
+		t.Errorf("after it is ready again, the deleted object is %+v", got)
+	}
+}
+
+func TestServerEnsure(t *testing.T) {
+	o := serverOptions(t)
+	c := testConn(t, o)
+	wrong := class{
+		Class: o.Collection,
+		VectorConfig: map[string]vectorConfig{
+			"text_vector": {Vectorizer: map[string]any{"none": map[string]any{}}, VectorIndexType: "flat", VectorIndexConfig: indexConfig{Distance: "dot"}},
+		},
+		Properties: []classProperty{
+			{Name: "n", DataType: []string{"text"}},
+			{Name: "where", DataType: []string{"geoCoordinates"}},
+			{Name: versionProperty, DataType: []string{"int"}},
+			Property{Name: "d", DataType: Object, Nested: []Property{{Name: "x", DataType: Int}}}.class(),
+		},
+	}
+	if err := c.rest(t.Context(), http.MethodPost, "/v1/schema", wrong, nil); err != nil {
+		t.Fatal(err)
+	}
+	o.Properties = []Property{
+		{Name: "n", DataType: Int},
+		{Name: "fine", DataType: Int},
+		{Name: "d", DataType: Object, Nested: []Property{{Name: "x", DataType: Text}, {Name: "y", DataType: Text}}},
+	}
+	_, err := New(t.Context(), o)
+	if !errors.Is(err, ErrCollection) {
+		t.Fatalf("error is %v", err)
+	}
+	for _, want := range []string{
+		o.Collection, "vector image_vector is missing", "vector text_vector: index is flat; want hnsw",
+		"vector text_vector: distance is dot; want cosine", "property n: type is text; want int",
+		"property tidemark_version: type is int; want text", "property where: type geoCoordinates is not supported",
+		"property d.x: type is int; want text", "property d.y is missing",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("%q is not in the error: %v", want, err)
+		}
+	}
+	if strings.Contains(err.Error(), "fine") {
+		t.Errorf("a property that can be added is in the error: %v", err)
+	}
+	if err := c.rest(t.Context(), http.MethodPost, "/v1/schema", o.wantedTombstones(), nil); err != nil { // for the clean-up
+		t.Fatal(err)
+	}
+}
+
+// TestServerEnsureAdds: a collection that someone else has made gets the properties that it lacks, and keeps the rest.
+func TestServerEnsureAdds(t *testing.T) {
+	o := serverOptions(t)
+	c := testConn(t, o)
+	theirs := o.withDefaults().wanted()
+	theirs.Properties = []classProperty{{Name: "theirs", DataType: []string{"text"}}, {Name: "n", DataType: []string{"int"}}}
+	if err := c.rest(t.Context(), http.MethodPost, "/v1/schema", theirs, nil); err != nil {
+		t.Fatal(err)
+	}
+	o.Properties = []Property{{Name: "n", DataType: Int}, {Name: "ours", DataType: Text}}
+	s := open(t, o)
+	for _, name := range []string{"theirs", "n", "ours", versionProperty, inputsProperty} {
+		if s.schema.Load().properties[name] == nil {
+			t.Errorf("property %s is missing", name)
+		}
+	}
+	m := upserts(1)
+	m[0].Object.Properties["theirs"] = "x"
+	m[0].Object.Inputs = map[string]string{"text_vector": "digest"}
+	apply(t, s, m...)
+	got := get(t, s, 1)
+	if got.Properties["theirs"] != "x" || got.Version != "v1" || got.Inputs["text_vector"] != "digest" || len(got.Properties) != 2 {
+		t.Errorf("stored %+v", got)
+	}
+	open(t, o) // and fits from then on
+}
+
+// TestServerNames: the name of a collection is the same whatever the case of its first letter; another case elsewhere is a conflict
+// (weaviate#5789).
+func TestServerNames(t *testing.T) {
+	o := serverOptions(t)
+	lower := o
+	lower.Collection = strings.ToLower(o.Collection[:1]) + o.Collection[1:]
+	s := open(t, lower)
+	apply(t, s, upserts(1)...)
+	if got := get(t, open(t, o), 1); got == nil {
+		t.Error("the two spellings are two collections")
+	}
+	conflict := o
+	conflict.Collection = strings.ToUpper(o.Collection)
+	if _, err := New(t.Context(), conflict); !errors.Is(err, ErrCollection) || !strings.Contains(err.Error(), o.Collection) {
+		t.Errorf("a name in other case: %v", err)
+	}
+	occupied := o
+	occupied.Collection = o.Collection + tombstones
+	if _, err := New(t.Context(), occupied); !errors.Is(err, ErrCollection) {
+		t.Errorf("the name of a collection of deletions: %v", err)
+	}
+}
+
+func TestServerConcurrentNew(t *testing.T) {
+	o := serverOptions(t)
+	o.Properties = []Property{{Name: "title", DataType: Text}}
+	stores := make([]*Store, 4)
+	var running sync.WaitGroup
+	for i := range stores {
+		running.Go(func() {
+			var err error
+			if stores[i], err = New(context.Background(), o); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	running.Wait()
+	if t.Failed() {
+		t.FailNow()
+	}
+	for i, s := range stores { // each adds the same new properties at the same time
+		running.Go(func() {
+			m := upserts(i)
+			m[0].Object.Properties["added"], m[0].Object.Properties["too"] = 1.5, []bool{true}
+			if err := s.Apply(context.Background(), m); err != nil {
+				t.Error(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	running.Wait()
+}
+
+// TestServerMergeKeepsWhatOthersAdd: a Merge writes the whole object, so it must read properties that another process has added.
+func TestServerMergeKeepsWhatOthersAdd(t *testing.T) {
+	for _, blob := range []bool{false, true} {
+		o := serverOptions(t)
+		if blob {
+			o.Properties = []Property{{Name: "picture", DataType: Blob}}
+		}
+		ours, theirs := open(t, o), open(t, o)
+		m := upserts(1)
+		m[0].Object.Properties["added"] = int64(5)
+		apply(t, theirs, m...)
+		apply(t, ours, vectorstore.Mutation{Action: vectorstore.Merge, Object: vectorstore.Object{
+			Ref: vectorstore.Ref{ID: idOf(1)}, Properties: map[string]any{"title": "merged"},
+		}})
+		got := get(t, theirs, 1)
+		if got.Properties["added"] != int64(5) || got.Properties["title"] != "merged" || len(got.Vectors["text_vector"]) != 2 {
+			t.Errorf("blob %v: stored %+v", blob, got)
+		}
+	}
+}
+
+// TestServerDeletesAllMatches: more objects than the server deletes at once (QUERY_MAXIMUM_RESULTS), by id and by Clear.
+func TestServerDeletesAllMatches(t *testing.T) {
+	if testing.Short() {
+		t.Skip("writes 20,000 objects")
+	}
+	s := open(t, serverOptions(t))
+	const n = 10_001
+	var numbers []int
+	for i := range n {
+		numbers = append(numbers, i)
+	}
+	m := upserts(numbers...)
+	for i := range m {
+		m[i].Object.Vectors = nil
+	}
+	apply(t, s, m...)
+	if got := count(t, s, s.collection); got != n {
+		t.Fatalf("%d objects are stored", got)
+	}
+	apply(t, s, deletes(numbers...)...)
+	if got, remembered := count(t, s, s.collection), count(t, s, s.tombstones); got != 0 || remembered != n {
+		t.Errorf("after deletes, %d objects and %d deletions are stored", got, remembered)
+	}
+	apply(t, s, m...)
+	if err := s.Clear(t.Context(), ""); err != nil {
+		t.Fatal(err)
+	}
+	if got, remembered := count(t, s, s.collection), count(t, s, s.tombstones); got != 0 || remembered != 0 {
+		t.Errorf("after Clear, %d objects and %d deletions are stored", got, remembered)
+	}
+}
+
+// TestServerDeleteLeavesNothing asks the server by another road whether the object is gone.
+func TestServerDeleteLeavesNothing(t *testing.T) {
+	s := open(t, serverOptions(t))
+	apply(t, s, upserts(1, 2)...)
+	apply(t, s, deletes(1, 3)...)
+	path := "/v1/objects/" + s.collection + "/"
+	if err := s.conn.rest(t.Context(), http.MethodGet, path+string(idOf(1)), nil, nil); restCode(err) != http.StatusNotFound {
+		t.Errorf("the deleted object: %v", err)
+	}
+	if err := s.conn.rest(t.Context(), http.MethodGet, path+string(idOf(2)), nil, nil); err != nil {
+		t.Errorf("its neighbour: %v", err)
+	}
+}
+
+// brokenClient passes calls on, but for one: that one fails, before or after the server has done it.
+type brokenClient struct {
+	pb.WeaviateClient
+	mu    sync.Mutex
+	left  int // calls until the one that fails
+	after bool
+	sent  int
+}
+
+var errBroken = errors.New("broken")
+
+func pass[Req, Reply any](ctx context.Context, c *brokenClient, rpc func(context.Context, Req, ...grpc.CallOption) (Reply, error), req Req) (Reply, error) {
+	c.mu.Lock()
+	c.sent++
+	breaks := c.left == 0
+	c.left--
+	c.mu.Unlock()
+	var none Reply
+	if breaks && !c.after {
+		return none, errBroken
+	}
+	reply, err := rpc(ctx, req)
+	if breaks {
+		return none, errBroken
+	}
+	return reply, err
+}
+
+func (c *brokenClient) BatchObjects(ctx context.Context, req *pb.BatchObjectsRequest, _ ...grpc.CallOption) (*pb.BatchObjectsReply, error) {
+	return pass(ctx, c, c.WeaviateClient.BatchObjects, req)
+}
+
+func (c *brokenClient) BatchDelete(ctx context.Context, req *pb.BatchDeleteRequest, _ ...grpc.CallOption) (*pb.BatchDeleteReply, error) {
+	return pass(ctx, c, c.WeaviateClient.BatchDelete, req)
+}
+
+func (c *brokenClient) Search(ctx context.Context, req *pb.SearchRequest, _ ...grpc.CallOption) (*pb.SearchReply, error) {
+	return pass(ctx, c, c.WeaviateClient.Search, req)
+}
+
+// TestServerCrashPoints breaks an Apply at each of its requests. What Get then says is what was there before or what the mutations
+// make, never anything else; and applying them again gives what they make.
+func TestServerCrashPoints(t *testing.T) {
+	o := serverOptions(t)
+	s := open(t, o)
+	whole := s.conn.client
+	before := slices.Concat(upserts(1, 2, 3), deletes(4))
+	m := slices.Concat(deletes(1), upserts(2, 4, 5), deletes(6))
+	m = append(m, vectorstore.Mutation{Action: vectorstore.Merge, Object: vectorstore.Object{
+		Ref: vectorstore.Ref{ID: idOf(3)}, Properties: map[string]any{"title": "merged"}, Version: "v3b",
+	}})
+	m[1].Object.Properties["title"], m[1].Object.Version = "again", "v2b"
+	var refs []vectorstore.Ref
+	for n := range 7 {
+		refs = append(refs, vectorstore.Ref{ID: idOf(n)})
+	}
+	state := func() []vectorstore.Object {
+		got, err := s.Get(t.Context(), refs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := make([]vectorstore.Object, len(got))
+		for i, o := range got {
+			if o != nil {
+				out[i] = *o
+			}
+		}
+		return out
+	}
+	apply(t, s, before...)
+	old := state()
+	apply(t, s, m...)
+	made := state()
+	for _, after := range []bool{false, true} {
+		for at := 0; ; at++ {
+			if err := s.Clear(t.Context(), ""); err != nil {
+				t.Fatal(err)
+			}
+			apply(t, s, before...)
+			broken := &brokenClient{WeaviateClient: whole, left: at, after: after}
+			s.conn.client = broken
+			err := s.Apply(t.Context(), m)
+			s.conn.client = whole
+			if err == nil {
+				if broken.sent != at || at < 3 {
+					t.Errorf("%d requests without an error; expected at least a read, a write and a delete", broken.sent)
+				}
+				break
+			}
+			for i, got := range state() {
+				if !reflect.DeepEqual(got, old[i]) && !reflect.DeepEqual(got, made[i]) {
+					t.Errorf("broken at request %d (after %v): object %d is %+v; was %+v, becomes %+v", at, after, i, got, old[i], made[i])
+				}
+			}
+			apply(t, s, m...)
+			if got := state(); !reflect.DeepEqual(got, made) {
+				t.Errorf("broken at request %d (after %v), then applied again: %+v, want %+v", at, after, got, made)
+			}
+		}
+	}
+}
+
+// proxy passes TCP connections on to the server, and can cut them.
+type proxy struct {
+	listener net.Listener
+	mu       sync.Mutex
+	conns    []net.Conn
+	running  sync.WaitGroup
+}
+
+func newProxy(t *testing.T, to string) *proxy {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{listener: listener}
+	p.running.Go(func() {
+		for {
+			in, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			out, err := net.Dial("tcp", to)
+			if err != nil {
+				in.Close() //nolint:errcheck // it is lost anyway
+				continue
+			}
+			p.mu.Lock()
+			p.conns = append(p.conns, in, out)
+			p.mu.Unlock()
+			for _, pair := range [][2]net.Conn{{in, out}, {out, in}} {
+				p.running.Go(func() {
+					_, _ = io.Copy(pair[0], pair[1]) // ends when the connection is cut
+					pair[0].Close()                  //nolint:errcheck // it is lost anyway
+				})
+			}
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close() //nolint:errcheck // it has no state
+		p.cut()
+		p.running.Wait()
+	})
+	return p
+}
+
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		c.Close() //nolint:errcheck // that is the point
+	}
+	p.conns = nil
+}
+
+// TestServerConnectionsCut writes while the connections are cut again and again: every call that succeeded is there, and the
+// connection comes back by itself.
+func TestServerConnectionsCut(t *testing.T) {
+	o := serverOptions(t)
+	_, rpc, err := o.withDefaults().endpoints()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newProxy(t, rpc.address())
+	o.GRPC = p.listener.Addr().String()
+	s := open(t, o)
+	const calls = 60
+	var refs []vectorstore.Ref
+	for n := range calls {
+		if n%6 == 3 {
+			time.AfterFunc(time.Duration(rand.IntN(2000))*time.Microsecond, p.cut)
+		}
+		for err := s.Apply(t.Context(), upserts(n)); err != nil; err = s.Apply(t.Context(), upserts(n)) {
+			if isPermanent(err) {
+				t.Fatal(err)
+			}
+		}
+		refs = append(refs, vectorstore.Ref{ID: idOf(n)})
+	}
+	var got []*vectorstore.Object
+	for got == nil {
+		if got, err = s.Get(t.Context(), refs); err != nil && t.Context().Err() != nil {
+			t.Fatal(err)
+		}
+	}
+	for n, o := range got {
+		if o == nil || o.Version != fmt.Sprintf("v%d", n) {
+			t.Errorf("object %d is %+v", n, o)
+		}
+	}
+	if n := count(t, s, s.collection); n != calls {
+		t.Errorf("%d objects are stored, want %d", n, calls)
 	}
 }

@@ -75,6 +75,7 @@ func (s *Store) open(ctx context.Context, o Options) error {
 		return fmt.Errorf("weaviate: REST endpoint %s: %w", s.conn.httpAddr, err)
 	}
 	s.conn.sendLimit = cmp.Or(meta.MaxMessage, maxMessageBytes)
+	s.maxBytes = min(s.maxBytes, s.conn.sendLimit)
 	have, err := s.conn.ensure(ctx, o.wanted())
 	if err != nil {
 		return err
@@ -154,19 +155,32 @@ func ids(positions map[vectorstore.ID][]int) []string {
 	return out
 }
 
-// byID reads the objects of a collection with these ids, those that are there.
+// byID reads the objects of a collection with these ids, those that are there. An answer that is too large is asked for in
+// halves.
 func (s *Store) byID(ctx context.Context, collection string, ids []string) ([]*pb.SearchResult, error) {
 	var out []*pb.SearchResult
 	for chunk := range slices.Chunk(ids, maxIDs) {
 		results, err := s.search(ctx, "get", &pb.SearchRequest{
 			Collection: collection, Limit: uint32(len(chunk)), Filters: withIDs(chunk),
 		})
+		if tooLarge(err) && len(chunk) > 1 {
+			results, err = s.halves(ctx, collection, chunk)
+		}
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, results...)
 	}
 	return out, nil
+}
+
+func (s *Store) halves(ctx context.Context, collection string, ids []string) ([]*pb.SearchResult, error) {
+	first, err := s.byID(ctx, collection, ids[:len(ids)/2])
+	if err != nil {
+		return nil, err
+	}
+	second, err := s.byID(ctx, collection, ids[len(ids)/2:])
+	return append(first, second...), err
 }
 
 // withIDs is the filter for objects with these ids.
@@ -177,12 +191,13 @@ func withIDs(ids []string) *pb.Filters {
 	}
 }
 
-// search completes a request so that it returns whole objects, and learns dimensions from the answer. The collection is the
-// default.
+// search completes a request so that it returns whole objects, without their vectors in a search by vector, and learns dimensions
+// from the answer. The Store's collection is the default.
 func (s *Store) search(ctx context.Context, op string, req *pb.SearchRequest) ([]*pb.SearchResult, error) {
 	req.Collection = cmp.Or(req.Collection, s.collection)
 	req.Uses_127Api = true
-	req.Metadata = &pb.MetadataRequest{Uuid: true, Vector: true, Distance: req.NearVector != nil}
+	near := req.NearVector != nil
+	req.Metadata = &pb.MetadataRequest{Uuid: true, Vector: !near, Distance: near}
 	req.Properties = &pb.PropertiesRequest{ReturnAllNonrefProperties: true}
 	if names := s.schema.Load().explicit; names != nil && req.Collection == s.collection {
 		// Asked for all, the server leaves blobs out.
@@ -251,7 +266,7 @@ func parseTombstone(result *pb.SearchResult) (*vectorstore.Object, error) {
 	return &vectorstore.Object{Ref: o.Ref, Version: o.Version, Deleted: true}, nil
 }
 
-// Search returns the objects nearest to a vector, with their vectors. The search is approximate, as HNSW is. A Limit beyond the
+// Search returns the objects nearest to a vector, without their vectors. The search is approximate, as HNSW is. A Limit beyond the
 // server's QUERY_MAXIMUM_RESULTS (10,000 by default) is the server's error.
 func (s *Store) Search(ctx context.Context, q vectorstore.Query) ([]vectorstore.Match, error) {
 	if err := s.checkQuery(q); err != nil {

@@ -1,0 +1,59 @@
+package weaviate_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+
+	"github.com/tidemark-go/tidemark/vectorstore"
+	"github.com/tidemark-go/tidemark/vectorstore/weaviate"
+)
+
+// A store for a table of products: written, read and searched.
+func ExampleNew() {
+	ctx := context.Background()
+	store, err := weaviate.New(ctx, weaviate.Options{
+		HTTP: os.Getenv("WEAVIATE_HTTP"), GRPC: os.Getenv("WEAVIATE_GRPC"), APIKey: os.Getenv("WEAVIATE_API_KEY"),
+		Collection: "Product",
+		Vectors:    []weaviate.Vector{{Name: "text_vector", Dimensions: 3}},
+		Properties: []weaviate.Property{
+			{Name: "product_id", DataType: weaviate.Int},
+			{Name: "description", DataType: weaviate.Text},
+		},
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer store.Close() //nolint:errcheck // there is nothing to lose
+
+	seven := vectorstore.Ref{ID: "f14461fd-128c-5c6c-aede-8e5e06ef19ff"} // UUID5({'product_id': 7})
+	err = store.Apply(ctx, []vectorstore.Mutation{{Object: vectorstore.Object{
+		Ref:        seven,
+		Properties: map[string]any{"product_id": 7, "description": "a red tent"},
+		Vectors:    map[string][]float32{"text_vector": {0.1, 0.9, 0.2}},
+	}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	matches, err := store.Search(ctx, vectorstore.Query{Vector: "text_vector", Near: []float32{0, 1, 0}, Limit: 3})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, m := range matches {
+		fmt.Printf("%.3f %v\n", m.Distance, m.Object.Properties["description"])
+	}
+}
+
+// A property price that changes leaves the other properties and the vectors as they are.
+func ExampleStore_Apply() {
+	reprice := func(ctx context.Context, store *weaviate.Store, ref vectorstore.Ref, price float64, version string) error {
+		return store.Apply(ctx, []vectorstore.Mutation{{
+			Action: vectorstore.Merge,
+			Object: vectorstore.Object{Ref: ref, Properties: map[string]any{"price": price}, Version: version},
+		}})
+	}
+	_ = reprice
+}
