@@ -17,7 +17,7 @@
 //   - pre-tokenizers: BertPreTokenizer, CharDelimiterSplit, Digits, Punctuation, Sequence, Split (by a string), Whitespace,
 //     WhitespaceSplit;
 //   - models: WordPiece;
-//   - post-processors: BertProcessing, TemplateProcessing;
+//   - post-processors: BertProcessing, RobertaProcessing (around words without whitespace), TemplateProcessing;
 //   - added tokens with all their flags.
 //
 // Decoders are checked by name and not used: nothing here turns ids into text. Padding and truncation of the file are

@@ -25,7 +25,10 @@ func Parse(data []byte) (*Tokenizer, error) {
 }
 
 // loader reads the parts of a tokenizer.json and collects what is wrong with them.
-type loader struct{ errs []error }
+type loader struct {
+	errs        []error
+	splitsSpace bool // the pre-tokenizer leaves no whitespace in words
+}
 
 // maxErrors bounds how many faults of a file are told.
 const maxErrors = 20
@@ -70,7 +73,7 @@ func (l *loader) tokenizer(data []byte) *Tokenizer {
 	}
 	t.model = l.model("model", file.value("model"))
 	if v := file.value("post_processor"); v != nil {
-		t.single = l.postProcessor("post_processor", v)
+		t.single = l.postProcessor(t, "post_processor", v)
 	}
 	if v := file.value("decoder"); v != nil {
 		l.decoder("decoder", v)

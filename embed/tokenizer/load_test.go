@@ -144,7 +144,13 @@ func TestParseErrors(t *testing.T) {
 		},
 		{preTokenizer(nested("pretokenizers", 1000)), tokenizer.ErrUnsupported, `nested more than`},
 
-		{file(template, `{"type": "RobertaProcessing",`), tokenizer.ErrUnsupported, `post_processor: type "RobertaProcessing"`},
+		{file(template, `{"type": "ByteLevel",`), tokenizer.ErrUnsupported, `post_processor: type "ByteLevel"`},
+		{file(template, `{"type": "Sequence",`), tokenizer.ErrUnsupported, `post_processor: type "Sequence"`},
+		{file(template, `{"type": "BertProcessing", "sep": ["[SEP]", 2], "cls": ["[CLS]"],`), tokenizer.ErrInvalid, `post_processor.cls: it is not`},
+		{
+			file(bertPreTokenzer, `{"type": "Punctuation"}`, template, `{"type": "RobertaProcessing", "trim_offsets": true,`),
+			tokenizer.ErrUnsupported, `post_processor.trim_offsets`,
+		},
 		{file(`"ids": [1]`, `"ids": [1, 2]`), tokenizer.ErrInvalid, `post_processor.special_tokens.[CLS]: it has 2 ids and 1 tokens`},
 		{file(`{"SpecialToken": {"id": "[CLS]"`, `{"SpecialToken": {"id": "[BOS]"`), tokenizer.ErrInvalid, `post_processor.single[0].SpecialToken.id: "[BOS]"`},
 		{file(`[{"SpecialToken": {"id": "[CLS]", "type_id": 0}}, {"Sequence": {"id": "A"`, `[{"Sequence": {"id": "B"`), tokenizer.ErrInvalid, `post_processor.single[0].Sequence.id: "B"`},

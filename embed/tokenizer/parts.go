@@ -84,12 +84,15 @@ func (l *loader) preTokenizer(place string, raw json.RawMessage, depth int) preT
 	defer o.end()
 	switch kind := o.kind(); kind {
 	case "BertPreTokenizer":
+		l.splitsSpace = true
 		return preTokenizerFunc(bertWords)
 	case "Sequence":
 		return preTokenizers(elements(o, "pretokenizers", depth, l.preTokenizer))
 	case "Whitespace":
+		l.splitsSpace = true
 		return preTokenizerFunc(wordsAndSymbols)
 	case "WhitespaceSplit":
+		l.splitsSpace = true
 		return delimiter{match: matchSpace}
 	case "Punctuation":
 		d := delimiter{match: matchPunctuation, behavior: isolated}
@@ -198,13 +201,18 @@ func (l *loader) vocabulary(place string, raw json.RawMessage) (t *trie, size in
 	return t, size
 }
 
-func (l *loader) postProcessor(place string, raw json.RawMessage) template {
+func (l *loader) postProcessor(t *Tokenizer, place string, raw json.RawMessage) template {
 	o := l.object(place, raw)
 	defer o.end()
 	switch kind := o.kind(); kind {
 	case "BertProcessing":
-		cls, sep := l.namedID(o.at("cls"), o.value("cls")), l.namedID(o.at("sep"), o.value("sep"))
-		return template{{special: []int32{cls}}, {sequence: true}, {special: []int32{sep}}}
+		return l.around(o)
+	case "RobertaProcessing":
+		t.trim = trimming{on: o.flag("trim_offsets"), prefix: o.flag("add_prefix_space")}
+		if t.trim.on && !l.splitsSpace { // the model's tokens could have whitespace at their ends
+			l.unsupported(o.at("trim_offsets"), "with a pre-tokenizer that leaves whitespace in words")
+		}
+		return l.around(o)
 	case "TemplateProcessing":
 		specials := l.specials(o)
 		l.template(o.at("pair"), o.value("pair"), specials, "A", "B")
@@ -213,6 +221,12 @@ func (l *loader) postProcessor(place string, raw json.RawMessage) template {
 		o.unknown(kind)
 		return nil
 	}
+}
+
+// around reads a template with one special token before the text and one behind it.
+func (l *loader) around(o *object) template {
+	cls, sep := l.namedID(o.at("cls"), o.value("cls")), l.namedID(o.at("sep"), o.value("sep"))
+	return template{{special: []int32{cls}}, {sequence: true}, {special: []int32{sep}}}
 }
 
 // namedID reads ["[SEP]", 102].

@@ -41,6 +41,7 @@ type Tokenizer struct {
 	preTokenizer    preTokenizer // nil: none, a text is one word
 	model           model
 	single          template
+	trim            trimming
 	scratch         sync.Pool // of *scratch
 }
 
@@ -69,6 +70,7 @@ type scratch struct {
 	parts, matches []match
 	text           text
 	words          words
+	first          int // how many tokens stand before those of the text
 }
 
 // Load reads a Hugging Face tokenizer.json of at most 256 MiB. Any part of it that is not implemented is an error naming the
@@ -93,7 +95,8 @@ func Load(path string) (*Tokenizer, error) {
 // Encode returns the tokens of text, all of them, with the special tokens. Its errors are [ErrNoUnknownToken] and
 // [ErrTextTooLarge], neither of which a usual file and text have. They have a method Permanent() bool that answers true.
 func (t *Tokenizer) Encode(text string) (Encoding, error) {
-	return t.AppendEncode(Encoding{}, text, 0)
+	n := len(text)/4 + 8 // English has about four bytes a token
+	return t.AppendEncode(Encoding{make([]int32, 0, n), make([]int32, 0, n), make([][2]int, 0, n)}, text, 0)
 }
 
 // AppendEncode appends the tokens of text to dst, at most limit of them where limit is above 0: the special tokens are always
@@ -143,13 +146,14 @@ func (t *Tokenizer) encode(text string, limit int, s *scratch) error {
 
 // sequence appends the tokens of text without special tokens, at most room.
 func (t *Tokenizer) sequence(dst *Encoding, text string, room int, s *scratch) error {
-	room += min(len(dst.IDs), math.MaxInt-room) // now what dst may hold
+	s.first = len(dst.IDs)
+	room += min(s.first, math.MaxInt-room) // now what dst may hold
 	s.raw = decodeText(s.raw[:0], text)
 	s.parts = t.raw.find(s.parts[:0], s.raw)
 	for _, part := range s.parts {
 		chars := s.raw[part.from:part.to]
 		if part.id != none {
-			dst.add(part.id, chars[0].start, chars[len(chars)-1].end)
+			t.trim.add(dst, part.id, chars, s.first)
 		} else if err := t.piece(dst, chars, room, s); err != nil {
 			return err
 		}
@@ -173,7 +177,7 @@ func (t *Tokenizer) piece(dst *Encoding, chars []char, room int, s *scratch) err
 			continue
 		}
 		if m.id != none {
-			dst.add(m.id, s.text.chars[m.from].start, s.text.chars[m.to-1].end)
+			t.trim.add(dst, m.id, s.text.chars[m.from:m.to], s.first)
 			continue
 		}
 		s.words.spans = append(s.words.spans[:0], m.span)

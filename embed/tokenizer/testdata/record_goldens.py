@@ -162,7 +162,9 @@ class Random(random.Random):
         single = self.choice([[text], [x, text, y], [x, text, y, text], [text, y]])
         return self.choice([
             None, {"type": "BertProcessing", "sep": ["[SEP]", self.randrange(200)], "cls": ["[CLS]", self.randrange(200)]},
-            {"type": "TemplateProcessing", "single": single, "pair": [x, text, pair], "special_tokens": special}])
+            {"type": "TemplateProcessing", "single": single, "pair": [x, text, pair], "special_tokens": special},
+            {"type": "RobertaProcessing", "sep": ["</s>", 2], "cls": ["<s>", 0], "trim_offsets": self.flag(),
+             "add_prefix_space": self.flag()}])
 
     def added_tokens(self, first):
         contents = self.sample(TOKENS, self.choice([0, 0, 1, 3, 6]))
@@ -170,10 +172,12 @@ class Random(random.Random):
                  "rstrip": self.chance(0.4), "normalized": self.flag(), "special": self.flag()} for i, c in enumerate(contents)]
 
     def tokenizer(self):
-        model = self.model()
-        return tokenizer(added_tokens=self.added_tokens(len(model["vocab"])), post_processor=self.post_processor(), model=model,
-                         normalizer=None if self.chance(0.1) else self.normalizer(),
-                         pre_tokenizer=None if self.chance(0.1) else self.pre_tokenizer())
+        model, post_processor = self.model(), self.post_processor()
+        pre_tokenizer = None if self.chance(0.1) else self.pre_tokenizer()
+        if post_processor and post_processor.get("trim_offsets"):  # what else is not supported
+            pre_tokenizer = {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "BertPreTokenizer"}]}
+        return tokenizer(added_tokens=self.added_tokens(len(model["vocab"])), post_processor=post_processor, model=model,
+                         normalizer=None if self.chance(0.1) else self.normalizer(), pre_tokenizer=pre_tokenizer)
 
 
 def answer(t, text):
