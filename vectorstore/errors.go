@@ -3,6 +3,7 @@ package vectorstore
 import (
 	"errors"
 	"fmt"
+	"slices"
 )
 
 // The errors that a [Store] or the [Sink] wraps, with the object, column or table that they concern. All are permanent:
@@ -109,7 +110,7 @@ func isPermanent(err error) bool {
 func itemErrors(err error, n int) (errs []error, items bool) {
 	var batch interface{ ItemErrors() []error }
 	if errors.As(err, &batch) && len(batch.ItemErrors()) == n {
-		return batch.ItemErrors(), true
+		return slices.Clone(batch.ItemErrors()), true
 	}
 	errs = make([]error, n)
 	for i := range errs {
