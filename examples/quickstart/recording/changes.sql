@@ -10,7 +10,7 @@ update products set price = 119.00 where product_id = 15;
 update products set description = 'Clip-on reading light for bed, warm and dimmable, wakes nobody' where product_id = 10;
 update products set description = 'Cast iron pot for stews and for baking bread' where product_id = 5;
 update products set description = null where product_id = 9;
-update products set price = 79.00 where product_id = 10;
+update products set price = 179.00 where product_id = 3;
 delete from products where product_id = 13;
 delete from products where product_id = 4;
 update products set product_id = 20 where product_id = 12;
