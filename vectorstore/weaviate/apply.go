@@ -28,19 +28,21 @@ type write struct {
 	err        error
 }
 
-// Apply makes the mutations take effect in order. Those of one object are folded into one before anything is sent, so that a call
-// costs a read for its Merges, a write for everything, and a delete; more where batches are split (MaxBatch, MaxBatchBytes).
+// Apply makes the mutations take effect in order. Those of one object are folded into one before anything is sent, so
+// that a call costs a read for its Merges, a write for everything, and a delete; more where batches are split
+// (MaxBatch, MaxBatchBytes).
 //
-// Refused with a permanent error, each by itself, are mutations with an id that is no UUID in lower case ([vectorstore.ErrID]), a tenant, a
-// vector that the collection does not have, that is not finite, all zero, or of another length than the others of its name
-// ([vectorstore.ErrVector]), a value that its property cannot hold exactly ([vectorstore.ErrValue]), and what the server refuses. Items whose
-// request failed, or that the server could not store for now, have errors that are not permanent. When one request was all
-// there was and it failed, its error is returned as it is.
+// Refused with a permanent error, each by itself, are mutations with an id that is no UUID in lower case
+// ([vectorstore.ErrID]), a tenant, a vector that the collection does not have, that is not finite, all zero, or of
+// another length than the others of its name ([vectorstore.ErrVector]), a value that its property cannot hold exactly
+// ([vectorstore.ErrValue]), and what the server refuses. Items whose request failed, or that the server could not
+// store for now, have errors that are not permanent. When one request was all there was and it failed, its error is
+// returned as it is.
 //
-// A Delete first writes the deletion, with its version, then removes the object; an Upsert only writes the object and leaves a
-// deletion of the past where it is. So a crash at any point leaves one of two states, both right: until the removal, the object is still
-// there, the deletion was never reported as done and is not seen; after it, the deletion is. And an object that is there is newer
-// than its deletion, or its removal is yet to be done again.
+// A Delete first writes the deletion, with its version, then removes the object; an Upsert only writes the object and
+// leaves a deletion of the past where it is. So a crash at any point leaves one of two states, both right: until the
+// removal, the object is still there, the deletion was never reported as done and is not seen; after it, the deletion
+// is. And an object that is there is newer than its deletion, or its removal is yet to be done again.
 func (s *Store) Apply(ctx context.Context, m []vectorstore.Mutation) error {
 	if s.conn.closed.Load() {
 		return ErrClosed
@@ -54,7 +56,8 @@ func (s *Store) Apply(ctx context.Context, m []vectorstore.Mutation) error {
 	s.do(ctx, folded, errs)
 	for _, w := range folded {
 		if len(w.items) > 1 && isPermanent(w.err) {
-			// The server refused what several mutations made together. One by one, it says which, and the others take effect.
+			// The server refused what several mutations made together. One by one, it says which, and the others take
+			// effect.
 			for _, i := range w.items {
 				single := *parsed[i]
 				s.do(ctx, []*write{&single}, errs)
@@ -169,12 +172,14 @@ func encodeProperties(known *schema, refusedNames map[string]error, values map[s
 	return out, nil
 }
 
-// encodeVectors checks vectors against dims, to which the lengths of new names are added: within a call, the first one decides.
+// encodeVectors checks vectors against dims, to which the lengths of new names are added: within a call, the first
+// one decides.
 func (s *Store) encodeVectors(vectors map[string][]float32, dims map[string]int) (map[string][]byte, error) {
 	out := make(map[string][]byte, len(vectors))
 	for name, v := range vectors {
 		if !s.vectors[name] {
-			return nil, vectorstore.Permanent(fmt.Errorf("%w: collection %s has no vector %.64q", vectorstore.ErrVector, s.collection, name))
+			err := fmt.Errorf("%w: collection %s has no vector %.64q", vectorstore.ErrVector, s.collection, name)
+			return nil, vectorstore.Permanent(err)
 		}
 		if len(v) == 0 {
 			out[name] = nil
@@ -193,8 +198,8 @@ func (s *Store) encodeVectors(vectors map[string][]float32, dims map[string]int)
 	return out, nil
 }
 
-// fold makes one write of all that concern one object, with the effect that they have one after the other. It leaves parsed, in
-// which refused mutations are nil, as it is.
+// fold makes one write of all that concern one object, with the effect that they have one after the other. It leaves
+// parsed, in which refused mutations are nil, as it is.
 func fold(parsed []*write) []*write {
 	var out []*write
 	byID := map[vectorstore.ID]*write{}
@@ -255,8 +260,8 @@ func (s *Store) do(ctx context.Context, writes []*write, errs []error) {
 	}
 }
 
-// readMerges completes every Merge with what is stored, since a put replaces the whole object: what is not sent, vectors too, is
-// gone. A Merge becomes an Upsert.
+// readMerges completes every Merge with what is stored, since a put replaces the whole object: what is not sent,
+// vectors too, is gone. A Merge becomes an Upsert.
 func (s *Store) readMerges(ctx context.Context, writes []*write) {
 	byID := map[vectorstore.ID]*write{}
 	var names []string
@@ -269,10 +274,9 @@ func (s *Store) readMerges(ctx context.Context, writes []*write) {
 	if len(names) == 0 {
 		return
 	}
-	known := s.schema.Load()
 	var err error
-	if known.explicit != nil { // a property that another process has added would not be asked for, and be lost
-		known, err = s.reload(ctx)
+	if s.schema.Load().explicit != nil { // a property that another process has added would not be asked for, and be lost
+		_, err = s.reload(ctx)
 	}
 	var results []*pb.SearchResult
 	if err == nil {
@@ -422,11 +426,12 @@ func (s *Store) putBatch(ctx context.Context, writes []*write, objects []*pb.Bat
 		}
 	}
 	for i, w := range writes {
-		// Weaviate reports some failures of a whole shard on its first object alone and calls the others done: a shard that is
-		// read-only, an index queue that is full. So none of the collection's objects is known to be done; writing them again is
-		// harmless.
+		// Weaviate reports some failures of a whole shard on its first object alone and calls the others done: a
+		// shard that is read-only, an index queue that is full. So none of the collection's objects is known to be
+		// done; writing them again is harmless.
 		if text, out := outage[objects[i].GetCollection()]; out && w.err == nil {
-			w.err = objectError(w.id, fmt.Errorf("not known to be stored, since the server failed beside it: %w", serverError(text)))
+			err := fmt.Errorf("not known to be stored, since the server failed beside it: %w", serverError(text))
+			w.err = objectError(w.id, err)
 		}
 		if w.err == nil {
 			s.stores(objects[i])

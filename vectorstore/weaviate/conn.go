@@ -26,10 +26,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// conn holds the two ways to the server: gRPC for objects, plain REST for the schema. Weaviate's Go client is used for neither.
-// Its batch drops property types without an error; a connection of it that is collected blocks Go's finalizer goroutine, and so every
-// finalizer of the process, for ever; its start-up timeout can panic; its gRPC does not verify certificates; and it has no Close
-// (https://github.com/weaviate/weaviate-go-client/issues/209). The schema needs four requests, which net/http does.
+// conn holds the two ways to the server: gRPC for objects, plain REST for the schema. Weaviate's Go client is used
+// for neither. Its batch drops property types without an error; a connection of it that is collected blocks Go's
+// finalizer goroutine, and so every finalizer of the process, for ever; its start-up timeout can panic; its gRPC does
+// not verify certificates; and it has no Close (https://github.com/weaviate/weaviate-go-client/issues/209). The
+// schema needs four requests, which net/http does.
 type conn struct {
 	grpc     *grpc.ClientConn
 	client   pb.WeaviateClient
@@ -61,11 +62,13 @@ func newConn(o Options, rest, rpc endpoint) (*conn, error) {
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithConnectParams(grpc.ConnectParams{
-			Backoff:           backoff.Config{BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second},
+			Backoff: backoff.Config{
+				BaseDelay: 100 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 5 * time.Second,
+			},
 			MinConnectTimeout: o.ConnectTimeout,
 		}),
-		// Servers close connections that ping more often than every 5 minutes. The value of a keepalive is its second effect: on
-		// Linux, TCP gives up a peer that has not acknowledged anything for Timeout.
+		// Servers close connections that ping more often than every 5 minutes. The value of a keepalive is its second
+		// effect: on Linux, TCP gives up a peer that has not acknowledged anything for Timeout.
 		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: 5*time.Minute + 10*time.Second, Timeout: 15 * time.Second}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxMessageBytes), grpc.MaxCallSendMsgSize(1<<31-1)),
 		grpc.WithUnaryInterceptor(traceContext),
@@ -106,7 +109,9 @@ func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]strin
 func (bearer) RequireTransportSecurity() bool { return false }
 
 // traceContext sends the W3C trace context of ctx, unless the caller's own metadata has one.
-func traceContext(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+func traceContext(
+	ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption,
+) error {
 	if md, _ := metadata.FromOutgoingContext(ctx); len(md.Get("traceparent")) == 0 {
 		carrier := propagation.MapCarrier{}
 		propagation.TraceContext{}.Inject(ctx, carrier)
@@ -124,9 +129,12 @@ func (c *conn) withTimeout(ctx context.Context) (context.Context, context.Cancel
 	return context.WithTimeout(ctx, c.readTimeout)
 }
 
-// call sends one request, and again while the server is unavailable. All requests are idempotent: what a lost reply left behind
-// is written again with the same ids.
-func call[Req, Reply any](ctx context.Context, c *conn, op string, rpc func(context.Context, Req, ...grpc.CallOption) (Reply, error), req Req) (Reply, error) {
+// unary is a method of the generated client.
+type unary[Req, Reply any] func(context.Context, Req, ...grpc.CallOption) (Reply, error)
+
+// call sends one request, and again while the server is unavailable. All requests are idempotent: what a lost reply
+// left behind is written again with the same ids.
+func call[Req, Reply any](ctx context.Context, c *conn, op string, rpc unary[Req, Reply], req Req) (Reply, error) {
 	for attempt := 0; ; attempt++ {
 		if c.closed.Load() {
 			var none Reply
@@ -182,7 +190,8 @@ func (c *conn) ready(ctx context.Context, timeout time.Duration) error {
 	return nil
 }
 
-// await repeats f every 100 ms until it succeeds. When ctx ends first, it returns the last error that f had for its own reasons.
+// await repeats f every 100 ms until it succeeds. When ctx ends first, it returns the last error that f had for its
+// own reasons.
 func await(ctx context.Context, f func() error) error {
 	var last error
 	for {

@@ -40,8 +40,9 @@ func (s *Store) remove(ctx context.Context, writes []*write) {
 	}
 }
 
-// deleteAll deletes what matches to the end: the server stops at QUERY_MAXIMUM_RESULTS matches and says only in the counts of its
-// answer that there are more. It returns, by id, what the server said about objects that it could not delete.
+// deleteAll deletes what matches to the end: the server stops at QUERY_MAXIMUM_RESULTS matches and says only in the
+// counts of its answer that there are more. It returns, by id, what the server said about objects that it could not
+// delete.
 func (s *Store) deleteAll(ctx context.Context, collection string, filter *pb.Filters) (map[string]string, error) {
 	for {
 		reply, err := call(ctx, s.conn, "delete", s.conn.client.BatchDelete, &pb.BatchDeleteRequest{
@@ -62,8 +63,8 @@ func (s *Store) deleteAll(ctx context.Context, collection string, filter *pb.Fil
 	}
 }
 
-// failures returns the errors of the objects. Where the answer names fewer than it counts, or its matches go on beyond it, nothing
-// is known of the others: then the error is for all.
+// failures returns the errors of the objects. Where the answer names fewer than it counts, or its matches go on
+// beyond it, nothing is known of the others: then the error is for all.
 func failures(reply *pb.BatchDeleteReply) (map[string]string, error) {
 	out := map[string]string{}
 	for _, o := range reply.GetObjects() {
@@ -82,10 +83,10 @@ func failures(reply *pb.BatchDeleteReply) (map[string]string, error) {
 	return out, nil
 }
 
-// Clear forgets all objects, then all remembered deletions. It deletes by filter to the end, 10,000 at a time by default, rather
-// than drop and create the collections: so there is no moment at which they are missing for other processes, whose writes would fail
-// or, by auto-schema, create them wrong. It is not atomic: objects written meanwhile may stay, and after an error some are left;
-// clearing again finishes it. The tenant must be empty.
+// Clear forgets all objects, then all remembered deletions. It deletes by filter to the end, 10,000 at a time by
+// default, rather than drop and create the collections: so there is no moment at which they are missing for other
+// processes, whose writes would fail or, by auto-schema, create them wrong. It is not atomic: objects written
+// meanwhile may stay, and after an error some are left; clearing again finishes it. The tenant must be empty.
 func (s *Store) Clear(ctx context.Context, tenant string) error {
 	if tenant != "" {
 		return s.tenantError(tenant)
@@ -96,13 +97,14 @@ func (s *Store) Clear(ctx context.Context, tenant string) error {
 			return err
 		}
 		for id, text := range failed {
-			return fmt.Errorf("weaviate: clear %s: %d objects were not deleted, %s among them: %w", collection, len(failed), id, serverError(text))
+			return fmt.Errorf("weaviate: clear %s: %d objects were not deleted, %s among them: %w",
+				collection, len(failed), id, serverError(text))
 		}
 	}
 	return nil
 }
 
-// everything matches every object: no object has the nil UUID that is not like the pattern.
+// everything matches every object, whatever its id.
 var everything = &pb.Filters{
 	Operator: pb.Filters_OPERATOR_LIKE, Target: &pb.FilterTarget{Target: &pb.FilterTarget_Property{Property: "_id"}},
 	TestValue: &pb.Filters_ValueText{ValueText: "*"},

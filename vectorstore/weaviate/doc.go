@@ -1,34 +1,40 @@
-// Package weaviate stores objects in Weaviate: it is a [vectorstore.Store] and a [vectorstore.Clearer] in one collection.
+// Package weaviate stores objects in Weaviate: it is a [vectorstore.Store] and a [vectorstore.Clearer] in one
+// collection.
 //
 //	store, err := weaviate.New(ctx, weaviate.Options{
 //		HTTP: "localhost:8080", GRPC: "localhost:50051", Collection: "Product",
-//		Properties: []weaviate.Property{{Name: "product_id", DataType: weaviate.Int}, {Name: "description", DataType: weaviate.Text}},
+//		Properties: []weaviate.Property{
+//			{Name: "product_id", DataType: weaviate.Int}, {Name: "description", DataType: weaviate.Text},
+//		},
 //	})
 //	if err != nil { ... }
 //	defer store.Close()
 //
-// New creates the collection or checks it; from then on everything goes over one gRPC connection, and REST is used when a property is added.
-// Servers v1.35 to v1.39 are the ones that it is written for. Collections with tenants are not supported.
+// New creates the collection or checks it; from then on everything goes over one gRPC connection, and REST is used
+// when a property is added. It is tested with server v1.39. Collections with tenants are not supported.
 //
 // # What is stored how
 //
-// An object of the collection is one [vectorstore.Object] under the same id. The collection has no vectorizer: its named vectors
-// (text_vector and image_vector, unless [Options].Vectors says otherwise) are given with the object, indexed by HNSW and compared by cosine.
-// A put replaces the whole object, vectors included, which is what Upsert means; a Merge therefore reads the object first.
+// An object of the collection is one [vectorstore.Object] under the same id. The collection has no vectorizer: its
+// named vectors (text_vector and image_vector, unless [Options].Vectors says otherwise) are given with the object,
+// indexed by HNSW and compared by cosine. A put replaces the whole object, vectors included, which is what Upsert
+// means; a Merge therefore reads the object first.
 //
-// Two properties of text are the Store's own, in no index and never among an object's Properties: tidemark_version holds the Version,
-// tidemark_inputs the Inputs as JSON. They are added to a collection that lacks them.
+// Two properties of text are the Store's own, in no index and never among an object's Properties: tidemark_version
+// holds the Version, tidemark_inputs the Inputs as JSON. They are added to a collection that lacks them.
 //
-// Deletions are remembered in a second collection without vectors, "ProductTombstones" for "Product": the id of each deleted object with
-// its version. It grows with the number of different objects that were ever deleted, until [Store.Clear]. A Delete writes there first
-// and removes the object after it; an Upsert writes the object alone. So an object that is there is what counts, and a deletion
-// counts where there is none: whatever the moment of a crash, an object is seen as it was before or after, and applying the mutations
-// again completes them. [Store.Apply] has the argument.
+// Deletions are remembered in a second collection without vectors, "ProductTombstones" for "Product": the id of each
+// deleted object with its version. It grows with the number of different objects that were ever deleted, until
+// [Store.Clear]. A Delete writes there first and removes the object after it; an Upsert writes the object alone. So an
+// object that is there is what counts, and a deletion counts where there is none: whatever the moment of a crash, an
+// object is seen as it was before or after, and applying the mutations again completes them. [Store.Apply] has the
+// argument.
 //
 // # Properties
 //
-// Values are what [vectorstore.Value] accepts and, beside them, []byte, [16]byte, json.RawMessage and lists of objects. They must fit the type of their
-// property; what does not fit, or would not come back as it went, is a permanent error of that object. Nothing is rounded or left out silently.
+// Values are what [vectorstore.Value] accepts and, beside them, []byte, [16]byte, json.RawMessage and lists of
+// objects. They must fit the type of their property; what does not fit, or would not come back as it went, is a
+// permanent error of that object. Nothing is rounded or left out silently.
 //
 //	type of property      takes                                             comes back as
 //	text                  string; time.Time as RFC 3339; [16]byte           string
@@ -42,32 +48,35 @@
 //	T[] (but blob)        lists of what T takes                             []T of the above, empty ones too
 //	object, object[]      maps with text keys; lists of them                map[string]any, []map[string]any
 //
-// Integers are held to 2^53 because Weaviate keeps them as doubles: larger ones belong in a text. Nil is a null; Weaviate keeps none, so
-// that it is not there when the object is read. Pointers, named types, json.Number and MarshalText are understood as Value does.
+// Integers are held to 2^53 because Weaviate keeps them as doubles: larger ones belong in a text. Nil is a null;
+// Weaviate keeps none, so that it is not there when the object is read. Pointers, named types, json.Number and
+// MarshalText are understood as Value does.
 //
-// A property that the collection lacks is added with the type of its first value: string gives text, integers int, floats number, bool
-// boolean, time.Time date, [16]byte uuid, []byte blob, lists and maps accordingly. An empty map or []any has no type to give and is an error;
-// so is any new property with [Options].FixedProperties. New fields inside a nested object are the server's to add (its auto-schema, on by
-// default, which knows numbers as number only). References, geoCoordinates, phoneNumber and blobHash are not supported: New refuses a
-// collection that has them, since an upsert would drop their values.
+// A property that the collection lacks is added with the type of its first value: string gives text, integers int,
+// floats number, bool boolean, time.Time date, [16]byte uuid, []byte blob, lists and maps accordingly. An empty map or
+// []any has no type to give and is an error; so is any new property with [Options].FixedProperties. New fields inside
+// a nested object are the server's to add (its auto-schema, on by default, which knows numbers as number only).
+// References, geoCoordinates, phoneNumber and blobHash are not supported: New refuses a collection that has them,
+// since an upsert would drop their values.
 //
 // # Errors
 //
-// Apply answers with a [vectorstore.BatchError], one place a mutation, or with the error of the request when one was all there was
-// and it failed. Errors of an object are permanent when the object is at fault, and are [vectorstore.ErrID], [vectorstore.ErrVector]
-// or [vectorstore.ErrValue]. Anything else (unavailable, read-only, timed out, rate limits, answers that are not known) passes and may be
-// tried again: errors.Is finds context.DeadlineExceeded, and google.golang.org/grpc/status the code. Weaviate tells some failures of a
-// whole shard, such as being read-only, for the first object of a request alone and calls the others done. So when an object
-// fails for such a reason, all of that request count as failed.
+// Apply answers with a [vectorstore.BatchError], one place a mutation, or with the error of the request when one was
+// all there was and it failed. Errors of an object are permanent when the object is at fault, and are
+// [vectorstore.ErrID], [vectorstore.ErrVector] or [vectorstore.ErrValue]. Anything else (unavailable, read-only, timed
+// out, rate limits, answers that are not known) passes and may be tried again: errors.Is finds
+// context.DeadlineExceeded, and google.golang.org/grpc/status the code. Weaviate tells some failures of a whole shard,
+// such as being read-only, for the first object of a request alone and calls the others done. So when an object fails
+// for such a reason, all of that request count as failed.
 //
 // # Vectors
 //
-// Vectors are checked before they are sent: finite, not all zero, and as long as the others of their name, which the server itself does not
-// check for the first batch of an empty collection. The length comes from [Options].Vectors, from what is stored, or from the
-// first vector of a call. An index keeps the length of its vectors, even after Clear.
+// Vectors are checked before they are sent: finite, not all zero, and as long as the others of their name, which the
+// server itself does not check for the first batch of an empty collection. The length comes from [Options].Vectors,
+// from what is stored, or from the first vector of a call. An index keeps the length of its vectors, even after Clear.
 //
 // # What it sends
 //
-// An API key goes as a bearer token, over TLS or to this machine only, unless PlaintextKey. The W3C trace context of a call's context
-// travels in the request's metadata, next to metadata that the caller has set.
+// An API key goes as a bearer token, over TLS or to this machine only, unless PlaintextKey. The W3C trace context of a
+// call's context travels in the request's metadata, next to metadata that the caller has set.
 package weaviate

@@ -13,10 +13,10 @@ import (
 )
 
 var (
-	// ErrClosed: the Store was closed.
+	// ErrClosed says that the Store was closed.
 	ErrClosed = errors.New("weaviate: closed")
-	// ErrCollection: a collection that is there differs from what the options ask for; the error lists every difference. Also: a
-	// collection of the same name in other letter case is in the way.
+	// ErrCollection says that a collection that is there differs from what the options ask for; the error lists every
+	// difference. Also: a collection of the same name in other letter case is in the way.
 	ErrCollection = errors.New("weaviate: collection does not fit")
 )
 
@@ -52,9 +52,10 @@ func objectError(id vectorstore.ID, err error) error {
 	return fmt.Errorf("weaviate: object %s: %w", id, err)
 }
 
-// refusals are words of the server's answers that concern an object by itself: it would be refused again. Weaviate has no codes
-// for them. All other answers, known or not, count as faults that pass. So does a vector that the collection is said not to have, since
-// the Store knows the vectors: the collection was dropped, or made anew by auto-schema.
+// refusals are words of the server's answers that concern an object by itself: it would be refused again. Weaviate
+// has no codes for them. All other answers, known or not, count as faults that pass. So does a vector that the
+// collection is said not to have, since the Store knows the vectors: the collection was dropped, or made anew by
+// auto-schema.
 var refusals = []string{
 	"property '",
 	"invalid cref",
@@ -90,8 +91,8 @@ func refused(text string) bool {
 	return false
 }
 
-// tooLarge reports whether err says that a message is too large. Newer servers answer with the same code when a usage limit is
-// reached, so the text decides.
+// tooLarge reports whether err says that a message is too large. Newer servers answer with the same code when a usage
+// limit is reached, so the text decides.
 func tooLarge(err error) bool {
 	s, ok := status.FromError(err)
 	return ok && s.Code() == codes.ResourceExhausted && strings.Contains(s.Message(), "message") &&

@@ -356,7 +356,8 @@ func TestAnswerTooLarge(t *testing.T) {
 		reply := &pb.SearchReply{}
 		for _, id := range req.GetFilters().GetValueTextArray().GetValues() {
 			if req.GetCollection() == "Product" {
-				reply.Results = append(reply.Results, &pb.SearchResult{Metadata: &pb.MetadataResult{Id: id, Generative: strings.Repeat("x", 1000)}})
+				metadata := &pb.MetadataResult{Id: id, ExplainScore: strings.Repeat("x", 1000)}
+				reply.Results = append(reply.Results, &pb.SearchResult{Metadata: metadata})
 			}
 		}
 		return reply, nil

@@ -9,33 +9,34 @@ import (
 	"net/netip"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
 
 // Options say where Weaviate is and what the collection must be. HTTP and Collection are required.
 type Options struct {
-	// HTTP is the REST endpoint, used for the schema only: "host:port" (plaintext, or TLS when the field TLS is set) or a URL,
-	// http:// or https://. A host alone means port 8080.
+	// HTTP is the REST endpoint, used for the schema only: "host:port" (plaintext, or TLS when the field TLS is set)
+	// or a URL, http:// or https://. A host alone means port 8080.
 	HTTP string
-	// GRPC is the endpoint of everything else: "host:port" or a URL, http:// or grpc:// (plaintext), https:// or grpcs:// (TLS).
-	// Default: the host of HTTP, port 50051, with TLS if HTTP has it.
+	// GRPC is the endpoint of everything else: "host:port" or a URL, http:// or grpc:// (plaintext), https:// or
+	// grpcs:// (TLS). Default: the host of HTTP, port 50051, with TLS if HTTP has it.
 	GRPC string
-	// TLS configures both connections. Nil: the system's certificate authorities. Certificates are always verified, unless the
-	// configuration itself says otherwise.
+	// TLS configures both connections. Nil: the system's certificate authorities. Certificates are always verified,
+	// unless the configuration itself says otherwise.
 	TLS *tls.Config
 	// APIKey is sent to both endpoints as a bearer token; white space around it is dropped. Empty: none.
 	APIKey string
 	// PlaintextKey allows sending APIKey over a plaintext connection to another machine, which New refuses otherwise.
 	PlaintextKey bool
 
-	// Collection is the collection's name. Its first letter is made upper case, as Weaviate does ("product" is "Product").
-	// Letters, digits and _, at most 245.
+	// Collection is the collection's name. Its first letter is made upper case, as Weaviate does ("product" is
+	// "Product"). Letters, digits and _, at most 245.
 	Collection string
 	// Vectors are the named vectors that the collection must have. Default: text_vector and image_vector.
 	Vectors []Vector
-	// Properties are the properties that the collection must have. Those that an object brings beside them are added to the
-	// collection with the type of their first value (see the package documentation), unless FixedProperties.
+	// Properties are the properties that the collection must have. Those that an object brings beside them are added
+	// to the collection with the type of their first value (see the package documentation), unless FixedProperties.
 	Properties []Property
 	// FixedProperties makes a property that the collection lacks an error of the object that brings it.
 	FixedProperties bool
@@ -45,17 +46,19 @@ type Options struct {
 	// ReadTimeout bounds every single request, within the bounds of the context given to a call. Default 15 s; -1: the
 	// context alone.
 	ReadTimeout time.Duration
-	// Retries is how often a request is repeated within a call when the server is unavailable (gRPC code UNAVAILABLE), after
-	// 50 ms, 100 ms, 200 ms ..., each up to half more or less. Default 3; -1: none. Every request may be repeated harmlessly.
+	// Retries is how often a request is repeated within a call when the server is unavailable (gRPC code
+	// UNAVAILABLE), after 50 ms, 100 ms, 200 ms ..., each up to half more or less. Default 3; -1: none. Every request
+	// may be repeated harmlessly.
 	Retries int
 	// MaxBatch is the largest number of objects in one write request. Default 200.
 	MaxBatch int
-	// MaxBatchBytes is the size of a write request above which it is split. An object that is larger by itself is sent alone, if
-	// the server takes it. Default 4 MiB.
+	// MaxBatchBytes is the size of a write request above which it is split. An object that is larger by itself is
+	// sent alone, if the server takes it. Default 4 MiB.
 	MaxBatchBytes int
 }
 
-// Vector is a named vector of a collection: made by the application (vectorizer none), indexed by HNSW, compared by cosine.
+// Vector is a named vector of a collection: made by the application (vectorizer none), indexed by HNSW, compared by
+// cosine.
 type Vector struct {
 	// Name is letters, digits and _, beginning with a letter or _.
 	Name string
@@ -76,8 +79,8 @@ type Property struct {
 // DataType is a type of property, as Weaviate spells it.
 type DataType string
 
-// The types of properties that a Store reads and writes. References, geoCoordinates, phoneNumber and blobHash are not among
-// them.
+// The types of properties that a Store reads and writes. References, geoCoordinates, phoneNumber and blobHash are not
+// among them.
 const (
 	Text         DataType = "text"
 	TextArray    DataType = "text[]"
@@ -124,7 +127,7 @@ var (
 	// classPattern leaves room for the suffix of the collection of deletions in Weaviate's 255 letters.
 	classPattern    = regexp.MustCompile(`^[A-Z][_0-9A-Za-z]{0,244}$`)
 	namePattern     = regexp.MustCompile(`^[_A-Za-z][_0-9A-Za-z]{0,229}$`)
-	reservedNames   = map[string]bool{"id": true, "_id": true, "_additional": true, versionProperty: true, inputsProperty: true}
+	reservedNames   = []string{"id", "_id", "_additional", versionProperty, inputsProperty}
 	reservedSuffix  = []string{"_searchable", "_rangeable", "_temp", "_propertyLength", "_nullState", "__meta_count"}
 	scalarDataTypes = []DataType{Text, Int, Number, Boolean, Date, UUID, Blob, Object}
 )
@@ -170,7 +173,7 @@ func (o Options) endpoints() (http, grpc endpoint, err error) {
 		fault("APIKey", errors.New("has characters that a header cannot carry"))
 	}
 	if !classPattern.MatchString(o.Collection) {
-		fault("Collection", fmt.Errorf("%.64q is not a name of a collection: a letter, then letters, digits and _", o.Collection))
+		fault("Collection", fmt.Errorf("%.64q is not a name: a letter, then letters, digits and _", o.Collection))
 	}
 	fault("Vectors", o.validateVectors())
 	fault("Properties", validateProperties(o.Properties, true))
@@ -231,8 +234,8 @@ func validateProperties(properties []Property, top bool) error {
 	return errors.Join(errs...)
 }
 
-// validateName checks the name of a property. Weaviate lowers the first letter of top-level names without a word, so that a
-// value would come back under another name; such names are refused.
+// validateName checks the name of a property. Weaviate lowers the first letter of top-level names without a word, so
+// that a value would come back under another name; such names are refused.
 func validateName(name string, top bool) error {
 	if !namePattern.MatchString(name) {
 		return fmt.Errorf("%.64q is not a name of a property: a letter or _, then letters, digits and _", name)
@@ -243,7 +246,7 @@ func validateName(name string, top bool) error {
 	if first := name[0]; first >= 'A' && first <= 'Z' {
 		return fmt.Errorf("%q: Weaviate would store it as %q; give it that name", name, strings.ToLower(name[:1])+name[1:])
 	}
-	if reservedNames[name] {
+	if slices.Contains(reservedNames, name) {
 		return fmt.Errorf("%q is a reserved name; give the property another", name)
 	}
 	for _, suffix := range reservedSuffix {
@@ -262,12 +265,7 @@ func (d DataType) element() (DataType, bool) {
 
 func (d DataType) known() bool {
 	e, array := d.element()
-	for _, scalar := range scalarDataTypes {
-		if e == scalar {
-			return !array || e != Blob
-		}
-	}
-	return false
+	return slices.Contains(scalarDataTypes, e) && (!array || e != Blob)
 }
 
 // parseEndpoint reads "host", "host:port" or a URL.
@@ -280,7 +278,8 @@ func parseEndpoint(s, defaultPort string, secure bool) (endpoint, error) {
 	}
 	u, err := url.Parse(s)
 	if err != nil || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return endpoint{}, errors.New("is not host:port, nor a URL of scheme, host and port alone") // without the text: it may have a password
+		// The text is not in the error: it may have a password.
+		return endpoint{}, errors.New("is not host:port, nor a URL of scheme, host and port alone")
 	}
 	e := endpoint{host: u.Hostname(), port: u.Port(), path: strings.TrimRight(u.Path, "/"), secure: secure}
 	switch u.Scheme {

@@ -19,7 +19,8 @@ import (
 	"github.com/tidemark-go/tidemark/vectorstore"
 )
 
-// maxInteger is the largest integer to which all smaller ones are exact in a float64, which is what Weaviate keeps integers in.
+// maxInteger is the largest integer to which all smaller ones are exact in a float64, which is what Weaviate keeps
+// integers in.
 const maxInteger = 1 << 53
 
 func valueError(format string, args ...any) error {
@@ -32,40 +33,44 @@ const maxPointers = 32
 // emptyList is an empty []any, which does not say what it is a list of.
 type emptyList []struct{}
 
-// canonical returns v as one of the types of [vectorstore.Value], or as one that Weaviate has beside them: []byte (a blob), [16]byte
-// (a UUID), []map[string]any (a list of objects), or an emptyList. The result shares no memory with v.
+// canonical returns v as one of the types of [vectorstore.Value], or as one that Weaviate has beside them: []byte (a
+// blob), [16]byte (a UUID), []map[string]any (a list of objects), or an emptyList. The result shares no memory with
+// v.
 func canonical(v any) (any, error) {
-	switch v := v.(type) {
+	switch v.(type) {
 	case string, bool, int, int64, float64, time.Time:
 		return vectorstore.Value(v)
-	case json.RawMessage:
-		return decodeJSON(v)
 	}
 	r := reflect.ValueOf(v)
 	for depth := 0; depth < maxPointers && r.Kind() == reflect.Pointer && !r.IsNil() && !marshalsText(r); depth++ {
 		r = r.Elem()
 	}
-	if (r.Kind() != reflect.Slice && r.Kind() != reflect.Array) || marshalsText(r) {
-		return vectorstore.Value(v)
+	if (r.Kind() == reflect.Slice || r.Kind() == reflect.Array) && !marshalsText(r) {
+		return canonicalList(r)
 	}
-	switch elem := r.Type().Elem(); {
+	return vectorstore.Value(v)
+}
+
+func canonicalList(r reflect.Value) (any, error) {
+	elem := r.Type().Elem().Kind()
+	slice := r.Kind() == reflect.Slice
+	switch {
+	case slice && r.IsNil():
+		return nil, nil
 	case r.Type() == reflect.TypeFor[json.RawMessage]():
 		return decodeJSON(r.Bytes())
-	case elem.Kind() == reflect.Uint8 && r.Kind() == reflect.Slice:
-		if r.IsNil() {
-			return nil, nil
-		}
+	case elem == reflect.Uint8 && slice:
 		return slices.Clone(r.Bytes()), nil
-	case elem.Kind() == reflect.Uint8 && r.Len() == 16:
+	case elem == reflect.Uint8 && r.Len() == 16:
 		var id [16]byte
 		reflect.Copy(reflect.ValueOf(&id).Elem(), r)
 		return id, nil
-	case elem.Kind() == reflect.Interface && r.Kind() == reflect.Slice && !r.IsNil() && r.Len() == 0:
+	case elem == reflect.Interface && r.Len() == 0:
 		return emptyList{}, nil
-	case elem.Kind() == reflect.Map, elem.Kind() == reflect.Interface && r.Len() > 0 && isMap(r.Index(0)):
+	case elem == reflect.Map, elem == reflect.Interface && isMap(r.Index(0)):
 		return objects(r)
 	}
-	return vectorstore.Value(v)
+	return vectorstore.Value(r.Interface())
 }
 
 func marshalsText(r reflect.Value) bool {
@@ -76,9 +81,6 @@ func marshalsText(r reflect.Value) bool {
 func isMap(r reflect.Value) bool { return reflect.ValueOf(r.Interface()).Kind() == reflect.Map }
 
 func decodeJSON(text []byte) (any, error) {
-	if text == nil {
-		return nil, nil
-	}
 	var v any
 	decoder := json.NewDecoder(strings.NewReader(string(text)))
 	decoder.UseNumber()
@@ -89,9 +91,6 @@ func decodeJSON(text []byte) (any, error) {
 }
 
 func objects(r reflect.Value) (any, error) {
-	if r.Kind() == reflect.Slice && r.IsNil() {
-		return nil, nil
-	}
 	out := make([]map[string]any, r.Len())
 	for i := range out {
 		item, err := vectorstore.Value(r.Index(i).Interface())
@@ -168,7 +167,8 @@ func (p *Property) inferNested(values ...map[string]any) error {
 	return nil
 }
 
-// sample adds to fields the names of v that it lacks, each with its value, so that infer learns from both. Nulls say nothing.
+// sample adds to fields the names of v that it lacks, each with its value, so that infer learns from both. Nulls say
+// nothing.
 func sample(fields, v map[string]any) {
 	for name, value := range v {
 		switch value := value.(type) {
@@ -191,12 +191,13 @@ func sample(fields, v map[string]any) {
 	}
 }
 
-// field puts a value, under a name, where its type belongs in a request. A nil field is a null: Weaviate keeps none, so that it
-// is left out.
+// field puts a value, under a name, where its type belongs in a request. A nil field is a null: Weaviate keeps none,
+// so that it is left out.
 type field func(to *pb.ObjectPropertiesValue, name string)
 
-// encode returns the field for a canonical value, in a property of the type p. Where p is nil, the value goes out as its own
-// type: so do the fields of nested objects that the schema lacks, of which the server's auto-schema may make properties.
+// encode returns the field for a canonical value, in a property of the type p. Where p is nil, the value goes out as
+// its own type: so do the fields of nested objects that the schema lacks, of which the server's auto-schema may make
+// properties.
 func encode(p *property, v any) (field, error) {
 	if v == nil {
 		return nil, nil
@@ -257,8 +258,8 @@ func mismatch(v any, to DataType) error {
 	return valueError("a %T does not fit the type %s", v, to)
 }
 
-// encodeScalar converts a canonical value to the Go type that carries the type t: string, bool, int64 or float64. What would not
-// come back as it went is refused.
+// encodeScalar converts a canonical value to the Go type that carries the type t: string, bool, int64 or float64.
+// What would not come back as it went is refused.
 func encodeScalar(t DataType, v any) (any, error) {
 	switch t {
 	case Boolean:
@@ -313,7 +314,9 @@ func encodeInteger(v any) (any, error) {
 }
 
 // dateLayouts are the texts that count as dates. Without a zone they are in UTC.
-var dateLayouts = []string{time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", time.DateTime, "2006-01-02T15:04:05", time.DateOnly}
+var dateLayouts = []string{
+	time.RFC3339Nano, "2006-01-02 15:04:05.999999999Z07:00", time.DateTime, "2006-01-02T15:04:05", time.DateOnly,
+}
 
 func encodeDate(v any) (any, error) {
 	when, ok := v.(time.Time)
@@ -396,18 +399,21 @@ func encodeArray(p *property, element DataType, v any) (field, error) {
 	return func(to *pb.ObjectPropertiesValue, name string) {
 		switch items[0].(type) {
 		case string:
-			to.TextArrayProperties = append(to.TextArrayProperties, &pb.TextArrayProperties{PropName: name, Values: listOf[string](items)})
+			to.TextArrayProperties = append(to.TextArrayProperties,
+				&pb.TextArrayProperties{PropName: name, Values: listOf[string](items)})
 		case bool:
 			to.BooleanArrayProperties = append(to.BooleanArrayProperties,
 				&pb.BooleanArrayProperties{PropName: name, Values: listOf[bool](items)})
 		case int64:
-			to.IntArrayProperties = append(to.IntArrayProperties, &pb.IntArrayProperties{PropName: name, Values: listOf[int64](items)})
+			to.IntArrayProperties = append(to.IntArrayProperties,
+				&pb.IntArrayProperties{PropName: name, Values: listOf[int64](items)})
 		case float64:
 			values := make([]byte, 0, 8*len(items))
 			for _, f := range listOf[float64](items) {
 				values = binary.LittleEndian.AppendUint64(values, math.Float64bits(f))
 			}
-			to.NumberArrayProperties = append(to.NumberArrayProperties, &pb.NumberArrayProperties{PropName: name, ValuesBytes: values})
+			to.NumberArrayProperties = append(to.NumberArrayProperties,
+				&pb.NumberArrayProperties{PropName: name, ValuesBytes: values})
 		}
 	}, nil
 }
@@ -468,8 +474,6 @@ func decode(v *pb.Value) (any, error) {
 		return nil, nil
 	case *pb.Value_TextValue:
 		return kind.TextValue, nil
-	case *pb.Value_StringValue:
-		return kind.StringValue, nil
 	case *pb.Value_UuidValue:
 		return kind.UuidValue, nil
 	case *pb.Value_NumberValue:

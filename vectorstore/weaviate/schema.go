@@ -48,8 +48,8 @@ type multivector struct {
 	Enabled bool `json:"enabled"`
 }
 
-// replication fixes how a conflict of a delete with a write is settled, since the default differs between server versions. The
-// later one wins. It matters only where a collection has several replicas.
+// replication fixes how a conflict of a delete with a write is settled, since the default differs between server
+// versions. The later one wins. It matters only where a collection has several replicas.
 type replication struct {
 	DeletionStrategy string `json:"deletionStrategy"`
 }
@@ -108,8 +108,8 @@ func newProperties(in []classProperty) map[string]*property {
 	return out
 }
 
-// dataType is the one type of a property. Types with the deprecated names string and string[] are texts. A reference has the names of
-// collections, perhaps several.
+// dataType is the one type of a property. Types with the deprecated names string and string[] are texts. A reference
+// has the names of collections, perhaps several.
 func (p classProperty) dataType() DataType {
 	name := strings.Join(p.DataType, ", ")
 	if e, ok := strings.CutPrefix(name, "string"); ok && (e == "" || e == "[]") {
@@ -137,7 +137,8 @@ func (o Options) wanted() class {
 	}
 	for _, v := range o.Vectors {
 		c.VectorConfig[v.Name] = vectorConfig{
-			Vectorizer: map[string]any{"none": map[string]any{}}, VectorIndexType: "hnsw", VectorIndexConfig: indexConfig{Distance: "cosine"},
+			Vectorizer: map[string]any{"none": map[string]any{}}, VectorIndexType: "hnsw",
+			VectorIndexConfig: indexConfig{Distance: "cosine"},
 		}
 	}
 	for _, p := range o.Properties {
@@ -146,7 +147,8 @@ func (o Options) wanted() class {
 	return c
 }
 
-// wantedTombstones is the collection of remembered deletions: the ids of deleted objects with their versions, without a vector.
+// wantedTombstones is the collection of remembered deletions: the ids of deleted objects with their versions, without
+// a vector.
 func (o Options) wantedTombstones() class {
 	return class{
 		Class: o.Collection + tombstones, Description: "Deletions remembered for the collection " + o.Collection,
@@ -155,8 +157,8 @@ func (o Options) wantedTombstones() class {
 	}
 }
 
-// ensure creates the collection, or checks that the one that is there fits and adds the properties that it lacks. It returns what
-// is there now.
+// ensure creates the collection, or checks that the one that is there fits and adds the properties that it lacks. It
+// returns what is there now.
 func (c *conn) ensure(ctx context.Context, want class) (class, error) {
 	have, err := c.class(ctx, want.Class)
 	if restCode(err) == http.StatusNotFound {
@@ -186,7 +188,8 @@ func (c *conn) class(ctx context.Context, name string) (class, error) {
 
 func (c *conn) fit(ctx context.Context, have, want class) (class, error) {
 	if differences := want.differences(have); len(differences) > 0 {
-		return class{}, fmt.Errorf("%w: %s at %s:\n\t%s", ErrCollection, want.Class, c.httpAddr, strings.Join(differences, "\n\t"))
+		lines := strings.Join(differences, "\n\t")
+		return class{}, fmt.Errorf("%w: %s at %s:\n\t%s", ErrCollection, want.Class, c.httpAddr, lines)
 	}
 	there := newProperties(have.Properties)
 	added := false
@@ -195,7 +198,7 @@ func (c *conn) fit(ctx context.Context, have, want class) (class, error) {
 			continue
 		}
 		if err := c.addProperty(ctx, want.Class, p); err != nil {
-			return class{}, fmt.Errorf("weaviate: adding property %s to collection %s at %s: %w", p.Name, want.Class, c.httpAddr, err)
+			return class{}, fmt.Errorf("weaviate: collection %s at %s: adding property %s: %w", want.Class, c.httpAddr, p.Name, err)
 		}
 		added = true
 	}
@@ -247,8 +250,8 @@ func (want class) differences(have class) []string {
 	return append(out, propertyDifferences("", newProperties(have.Properties), newProperties(want.Properties))...)
 }
 
-// propertyDifferences says which types differ, and which cannot be carried at all: an upsert replaces the whole object, so that
-// their values would be lost.
+// propertyDifferences says which types differ, and which cannot be carried at all: an upsert replaces the whole
+// object, so that their values would be lost.
 func propertyDifferences(prefix string, have, want map[string]*property) []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(have)) {
@@ -288,8 +291,8 @@ func (s *Store) reload(ctx context.Context) (*schema, error) {
 	return fresh, nil
 }
 
-// extend makes the collection have every property that the values need, by name in values, and returns the schema then known.
-// Where a property cannot be added, its name is in the map of errors.
+// extend makes the collection have every property that the values need, by name in values, and returns the schema
+// then known. Where a property cannot be added, its name is in the map of errors.
 func (s *Store) extend(ctx context.Context, values map[string]any) (*schema, map[string]error, error) {
 	known := s.schema.Load()
 	missing := missingProperties(known, values)

@@ -29,17 +29,17 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // serverOptions are options for the real server and a collection of the test's own, which is dropped at its end.
-func serverOptions(t testing.TB) Options {
-	t.Helper()
+func serverOptions(tb testing.TB) Options {
+	tb.Helper()
 	o := Options{
-		HTTP: servicetest.Env(t, "WEAVIATE_HTTP"), GRPC: servicetest.Env(t, "WEAVIATE_GRPC"),
+		HTTP: servicetest.Env(tb, "WEAVIATE_HTTP"), GRPC: servicetest.Env(tb, "WEAVIATE_GRPC"),
 		Collection: fmt.Sprintf("Test_%x", rand.Uint64()), ConnectTimeout: 30 * time.Second,
 	}
-	t.Cleanup(func() {
-		c := testConn(t, o)
+	tb.Cleanup(func() {
+		c := testConn(tb, o)
 		for _, name := range []string{o.Collection, o.Collection + tombstones} {
 			if err := c.rest(context.Background(), http.MethodDelete, "/v1/schema/"+name, nil, nil); err != nil {
-				t.Errorf("dropping %s: %v", name, err)
+				tb.Errorf("dropping %s: %v", name, err)
 			}
 		}
 	})
@@ -47,35 +47,35 @@ func serverOptions(t testing.TB) Options {
 }
 
 // testConn returns a connection for what a test does behind the store's back.
-func testConn(t testing.TB, o Options) *conn {
-	t.Helper()
+func testConn(tb testing.TB, o Options) *conn {
+	tb.Helper()
 	o = o.withDefaults()
 	rest, rpc, err := o.endpoints()
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	c, err := newConn(o, rest, rpc)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := c.close(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return c
 }
 
 // open returns a store that is closed at the end of the test.
-func open(t testing.TB, o Options) *Store {
-	t.Helper()
+func open(tb testing.TB, o Options) *Store {
+	tb.Helper()
 	s, err := New(context.Background(), o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := s.Close(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return s
@@ -86,6 +86,7 @@ func TestStore(t *testing.T) {
 	for _, declared := range []bool{true, false} {
 		t.Run(fmt.Sprintf("declared=%v", declared), func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) vectorstore.Store {
+				t.Helper()
 				o := serverOptions(t)
 				for name := range storetest.Vectors() {
 					o.Vectors = append(o.Vectors, Vector{Name: name})

@@ -18,8 +18,8 @@ import (
 // maxIDs is the number of objects that one request reads or deletes by id.
 const maxIDs = 256
 
-// Store is a [vectorstore.Store] and [vectorstore.Clearer] in one Weaviate collection. It is safe for concurrent use. Use [New],
-// and Close at the end.
+// Store is a [vectorstore.Store] and [vectorstore.Clearer] in one Weaviate collection. It is safe for concurrent use.
+// Use [New], and Close at the end.
 type Store struct {
 	conn       *conn
 	collection string
@@ -41,9 +41,10 @@ var (
 	_ vectorstore.Clearer = (*Store)(nil)
 )
 
-// New connects, waits until both endpoints answer (at most ConnectTimeout), and creates the collection and its collection of
-// deletions, or checks that the ones that are there fit ([ErrCollection] lists where they do not) and adds the properties that they lack.
-// An endpoint that cannot be reached is an error that names it. The context bounds New alone.
+// New connects, waits until both endpoints answer (at most ConnectTimeout), and creates the collection and its
+// collection of deletions, or checks that the ones that are there fit ([ErrCollection] lists where they do not) and
+// adds the properties that they lack. An endpoint that cannot be reached is an error that names it. The context
+// bounds New alone.
 func New(ctx context.Context, o Options) (*Store, error) {
 	o = o.withDefaults()
 	rest, rpc, err := o.endpoints()
@@ -96,14 +97,16 @@ func (s *Store) open(ctx context.Context, o Options) error {
 	return err
 }
 
-// Close closes the connections. Calls that are under way, and later ones, fail with [ErrClosed]. A second Close does nothing.
+// Close closes the connections. Calls that are under way, and later ones, fail with [ErrClosed]. A second Close does
+// nothing.
 func (s *Store) Close() error { return s.conn.close() }
 
-// Get returns objects aligned with r: nil where nothing is known, Deleted where a deletion is remembered. Where an object is there,
-// it wins over a remembered deletion, which it has outlived (see Apply). An id that is no UUID in lower case names nothing.
+// Get returns objects aligned with r: nil where nothing is known, Deleted where a deletion is remembered. Where an
+// object is there, it wins over a remembered deletion, which it has outlived (see Apply). An id that is no UUID in
+// lower case names nothing.
 //
-// Objects are read before deletions. A Delete writes in the other order, so that an object under deletion is seen before or after
-// it, never as unknown.
+// Objects are read before deletions. A Delete writes in the other order, so that an object under deletion is seen
+// before or after it, never as unknown.
 func (s *Store) Get(ctx context.Context, r []vectorstore.Ref) ([]*vectorstore.Object, error) {
 	positions := make(map[vectorstore.ID][]int, len(r))
 	for i, ref := range r {
@@ -155,8 +158,8 @@ func ids(positions map[vectorstore.ID][]int) []string {
 	return out
 }
 
-// byID reads the objects of a collection with these ids, those that are there. An answer that is too large is asked for in
-// halves.
+// byID reads the objects of a collection with these ids, those that are there. An answer that is too large is asked
+// for in halves.
 func (s *Store) byID(ctx context.Context, collection string, ids []string) ([]*pb.SearchResult, error) {
 	var out []*pb.SearchResult
 	for chunk := range slices.Chunk(ids, maxIDs) {
@@ -191,8 +194,8 @@ func withIDs(ids []string) *pb.Filters {
 	}
 }
 
-// search completes a request so that it returns whole objects, without their vectors in a search by vector, and learns dimensions
-// from the answer. The Store's collection is the default.
+// search completes a request so that it returns whole objects, without their vectors in a search by vector, and
+// learns dimensions from the answer. The Store's collection is the default.
 func (s *Store) search(ctx context.Context, op string, req *pb.SearchRequest) ([]*pb.SearchResult, error) {
 	req.Collection = cmp.Or(req.Collection, s.collection)
 	req.Uses_127Api = true
@@ -266,8 +269,8 @@ func parseTombstone(result *pb.SearchResult) (*vectorstore.Object, error) {
 	return &vectorstore.Object{Ref: o.Ref, Version: o.Version, Deleted: true}, nil
 }
 
-// Search returns the objects nearest to a vector, without their vectors. The search is approximate, as HNSW is. A Limit beyond the
-// server's QUERY_MAXIMUM_RESULTS (10,000 by default) is the server's error.
+// Search returns the objects nearest to a vector, without their vectors. The search is approximate, as HNSW is. A
+// Limit beyond the server's QUERY_MAXIMUM_RESULTS (10,000 by default) is the server's error.
 func (s *Store) Search(ctx context.Context, q vectorstore.Query) ([]vectorstore.Match, error) {
 	if err := s.checkQuery(q); err != nil {
 		return nil, err
