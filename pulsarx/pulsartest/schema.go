@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 )
@@ -94,17 +95,35 @@ func (b *Broker) latestSchema(base string) int {
 
 // addSchema returns the version of a schema, stored as a new one if the topic does not have it.
 func (b *Broker) addSchema(base string, s *schema) (int, *refusal) {
-	versions := b.schemas[base]
-	for v := len(versions) - 1; v >= 0 && !versions[v].deleted; v-- {
-		if versions[v].equal(s) {
-			return v, nil
-		}
+	if v := b.findSchema(base, s); v >= 0 {
+		return v, nil
+	}
+	if !s.valid() {
+		return -1, refuse(incompatibleSchema, "Invalid schema definition data for %s schema", s.kind)
 	}
 	if why := b.checkSchema(base, s); why != nil {
 		return -1, why
 	}
-	b.schemas[base] = append(versions, storedSchema{schema: *s, stored: time.Now()})
-	return len(versions), nil
+	b.schemas[base] = append(b.schemas[base], storedSchema{schema: *s, stored: time.Now()})
+	return len(b.schemas[base]) - 1, nil
+}
+
+// findSchema is the version of a schema, -1 if the topic does not have it.
+func (b *Broker) findSchema(base string, s *schema) int {
+	versions := b.schemas[base]
+	v := len(versions) - 1
+	for v >= 0 && !versions[v].deleted {
+		if versions[v].equal(s) {
+			return v
+		}
+		v--
+	}
+	return -1
+}
+
+// valid tells whether a definition that has to be JSON is.
+func (s *schema) valid() bool {
+	return s.kind != schemaAvro && s.kind != schemaJSON || json.Valid(s.data)
 }
 
 // checkSchema refuses a schema that does not fit the topic's newest one.
@@ -172,7 +191,11 @@ func (b *Broker) schemaVersion(base string, version []byte) int {
 		return -1
 	}
 	v := binary.BigEndian.Uint64(version)
-	if v >= uint64(len(b.schemas[base])) || b.schemas[base][v].deleted {
+	versions := b.schemas[base]
+	if v >= uint64(len(versions)) {
+		return -1
+	}
+	if slices.ContainsFunc(versions[v:], func(s storedSchema) bool { return s.deleted }) {
 		return -1
 	}
 	return int(v)

@@ -16,7 +16,7 @@ type subscription struct {
 	dispatcher dispatcher // nil without consumers
 	consumers  []*consumer
 
-	delivered, redelivered int64 // messages
+	delivered, bytes int64 // messages given out, and the bytes of their entries
 }
 
 // consumer is one consumer of a connection.
@@ -27,8 +27,9 @@ type consumer struct {
 	sub        *subscription
 	priority   int
 	metadata   map[string]string
-	permits    int // messages that it has asked for and not got
-	unacked    int // messages that it has got and not acknowledged; Shared and Key_Shared only
+	permits    int   // messages that it has asked for and not got
+	delivered  int64 // messages
+	unacked    int   // messages that it has got and not acknowledged; Shared and Key_Shared only
 	epoch      uint64
 	hasEpoch   bool
 	sticky     bool
@@ -133,9 +134,8 @@ func (s *subscription) send(c *consumer, i int, redeliveries uint32) (messages i
 	messages = s.cursor.left(i, e.messages)
 	c.permits -= messages
 	s.delivered += int64(messages)
-	if redeliveries > 0 {
-		s.redelivered += int64(messages)
-	}
+	s.bytes += int64(len(e.data))
+	c.delivered += int64(messages)
 	id := s.topic.id(i)
 	id.ackSet = s.cursor.partial[i]
 	c.conn.sendMessage(c, id, redeliveries, e.data)

@@ -1,0 +1,396 @@
+package pulsartest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The admin routes about topics, their subscriptions and their schemas.
+
+// exists tells whether a topic, partitioned or not, has this name.
+func (b *Broker) exists(name topicName) bool {
+	return b.topics[name.full] != nil || b.partitions[name.full] > 0
+}
+
+func adminCreateTopic(b *Broker, r *adminRequest) (any, error) {
+	if b.exists(r.topic) {
+		return nil, adminRefuse(http.StatusConflict, "This topic already exists")
+	}
+	if n, ok := b.partitions[r.topic.base]; ok && r.topic.partition >= n {
+		return nil, adminRefuse(http.StatusPreconditionFailed, "%s has only %d partitions", r.topic.base, n)
+	}
+	b.createTopic(r.topic, 0)
+	return nil, nil
+}
+
+func adminDeleteTopic(b *Broker, r *adminRequest) (any, error) {
+	t := b.topics[r.topic.full]
+	switch {
+	case t == nil && b.partitions[r.topic.full] > 0:
+		return nil, adminRefuse(http.StatusConflict, "%s is a partitioned topic, instead of calling delete topic, "+
+			"please call delete-partitioned-topic.", r.topic.full)
+	case t == nil:
+		return nil, topicMissing(r.topic)
+	case t.busy() && !r.force():
+		return nil, adminRefuse(http.StatusPreconditionFailed, "Topic has active producers/subscriptions")
+	}
+	b.deleteTopic(t)
+	if t.name.partition < 0 {
+		delete(b.schemas, t.name.base)
+	}
+	return nil, nil
+}
+
+func (b *Broker) deleteTopic(t *topic) {
+	delete(b.topics, t.name.full)
+	t.disconnect()
+}
+
+// partitionCount reads the number of partitions in a body.
+func (r *adminRequest) partitionCount() (int, error) {
+	n, err := strconv.Atoi(strings.TrimSpace(string(r.body)))
+	switch {
+	case err != nil:
+		return 0, adminRefuse(http.StatusBadRequest, "The body must be a number of partitions")
+	case n < 1:
+		return 0, adminRefuse(http.StatusNotAcceptable, "Number of partitions should be more than 0")
+	case n > maxPartitions:
+		return 0, adminRefuse(http.StatusNotAcceptable, "Number of partitions should be at most %d", maxPartitions)
+	}
+	return n, nil
+}
+
+func adminPartitions(b *Broker, r *adminRequest) (any, error) {
+	if !b.exists(r.topic) {
+		return nil, topicMissing(r.topic)
+	}
+	return map[string]any{"partitions": b.partitions[r.topic.full], "deleted": false}, nil
+}
+
+func adminCreatePartitioned(b *Broker, r *adminRequest) (any, error) {
+	n, err := r.partitionCount()
+	if err != nil {
+		return nil, err
+	}
+	if b.exists(r.topic) {
+		return nil, adminRefuse(http.StatusConflict, "This topic already exists")
+	}
+	b.createTopic(r.topic, n)
+	return nil, nil
+}
+
+// adminGrow adds partitions; they get the topic's durable subscriptions, from their beginning.
+func adminGrow(b *Broker, r *adminRequest) (any, error) {
+	n, err := r.partitionCount()
+	if err != nil {
+		return nil, err
+	}
+	have := b.partitions[r.topic.full]
+	switch {
+	case have == 0:
+		return nil, adminRefuse(http.StatusConflict, "Topic %s is not the partitioned topic.", r.topic.full)
+	case n < have:
+		return nil, adminRefuse(http.StatusUnprocessableEntity,
+			"Desired partitions %d can't be less than the current partitions %d.", n, have)
+	}
+	b.createTopic(r.topic, n)
+	parts := b.parts(r.topic.full)
+	for _, sub := range subscriptionNames(parts) {
+		for _, t := range parts[have:] {
+			t.subscribed(sub, true, 0)
+		}
+	}
+	return nil, nil
+}
+
+func adminDeletePartitioned(b *Broker, r *adminRequest) (any, error) {
+	if b.partitions[r.topic.full] == 0 {
+		return nil, adminRefuse(http.StatusNotFound, "Topic %s not found.", r.topic.full)
+	}
+	parts := b.parts(r.topic.full)
+	if slices.ContainsFunc(parts, (*topic).busy) && !r.force() {
+		return nil, adminRefuse(http.StatusPreconditionFailed, "Topic has active producers/subscriptions")
+	}
+	delete(b.partitions, r.topic.full)
+	for _, t := range parts {
+		b.deleteTopic(t)
+	}
+	delete(b.schemas, r.topic.full)
+	return nil, nil
+}
+
+// adminUnload disconnects a topic's clients, who look it up again.
+func adminUnload(b *Broker, r *adminRequest) (any, error) {
+	parts := b.parts(r.topic.full)
+	if len(parts) == 0 {
+		return nil, topicMissing(r.topic)
+	}
+	for _, t := range parts {
+		t.disconnect()
+		t.restart()
+	}
+	return nil, nil
+}
+
+func adminTerminate(b *Broker, r *adminRequest) (any, error) {
+	t, err := b.single(r)
+	if err != nil {
+		return nil, err
+	}
+	t.terminated = true
+	return jsonID(t.id(len(t.entries) - 1)), nil
+}
+
+// single is the topic of a route that partitioned topics do not have.
+func (b *Broker) single(r *adminRequest) (*topic, error) {
+	if t := b.topics[r.topic.full]; t != nil {
+		return t, nil
+	}
+	return nil, topicMissing(r.topic)
+}
+
+func jsonID(id messageID) map[string]any {
+	return map[string]any{
+		"ledgerId": id.ledger, "entryId": id.entry, "partitionIndex": id.partition, "batchIndex": id.batchIndex, "batchSize": 0,
+	}
+}
+
+func adminLastMessageID(b *Broker, r *adminRequest) (any, error) {
+	t, err := b.single(r)
+	if err != nil {
+		return nil, err
+	}
+	return jsonID(t.id(len(t.entries) - 1)), nil
+}
+
+func adminMessageIDAt(b *Broker, r *adminRequest) (any, error) {
+	t, err := b.single(r)
+	if err != nil {
+		return nil, err
+	}
+	millis, err := r.number("millis")
+	if err != nil {
+		return nil, err
+	}
+	return jsonID(t.id(t.indexAt(millis))), nil
+}
+
+// subscriptionNames are the durable and other subscriptions of all parts of a topic.
+func subscriptionNames(parts []*topic) []string {
+	names := map[string]bool{}
+	for _, t := range parts {
+		for name := range t.subs {
+			names[name] = true
+		}
+	}
+	return append([]string{}, slices.Sorted(maps.Keys(names))...)
+}
+
+func adminSubscriptions(b *Broker, r *adminRequest) (any, error) {
+	if !b.exists(r.topic) {
+		return nil, topicMissing(r.topic)
+	}
+	return subscriptionNames(b.parts(r.topic.full)), nil
+}
+
+// jsonPosition is a message id in a body. Pulsar writes earliest as -1:-1 and latest as the largest numbers.
+type jsonPosition struct {
+	Ledger int64 `json:"ledgerId"`
+	Entry  int64 `json:"entryId"`
+}
+
+func (r *adminRequest) position(otherwise messageID) (messageID, error) {
+	if len(r.body) == 0 || string(r.body) == "null" {
+		return otherwise, nil
+	}
+	var p jsonPosition
+	if err := json.Unmarshal(r.body, &p); err != nil {
+		return messageID{}, adminRefuse(http.StatusBadRequest, "The body must be a message id")
+	}
+	return messageID{ledger: p.Ledger, entry: p.Entry}, nil
+}
+
+func adminSubscribe(b *Broker, r *adminRequest) (any, error) {
+	parts := b.parts(r.topic.full)
+	if len(parts) == 0 {
+		return nil, topicMissing(r.topic)
+	}
+	at, err := r.position(messageID{ledger: math.MaxInt64, entry: math.MaxInt64})
+	if err != nil {
+		return nil, err
+	}
+	if slices.Contains(subscriptionNames(parts), r.sub) {
+		return nil, adminRefuse(http.StatusConflict, "Subscription already exists for topic")
+	}
+	for _, t := range parts {
+		t.subscribed(r.sub, true, t.index(at))
+	}
+	return nil, nil
+}
+
+// eachSubscription calls f with the subscription of a route, of each partition, or fails if there is none.
+func (b *Broker) eachSubscription(r *adminRequest, f func(*subscription) error) (any, error) {
+	parts := b.parts(r.topic.full)
+	if len(parts) == 0 {
+		return nil, topicMissing(r.topic)
+	}
+	if !slices.Contains(subscriptionNames(parts), r.sub) {
+		return nil, adminRefuse(http.StatusNotFound, "Subscription %s not found for topic %s", r.sub, r.topic.full)
+	}
+	var errs []error
+	for _, t := range parts {
+		if s := t.subs[r.sub]; s != nil {
+			errs = append(errs, f(s))
+		}
+	}
+	return nil, errors.Join(errs...)
+}
+
+func adminUnsubscribe(b *Broker, r *adminRequest) (any, error) {
+	return b.eachSubscription(r, func(s *subscription) error {
+		if len(s.consumers) > 0 && !r.force() {
+			return adminRefuse(http.StatusPreconditionFailed, "Subscription has active connected consumers")
+		}
+		s.disconnect()
+		delete(s.topic.subs, s.name)
+		return nil
+	})
+}
+
+func adminResetToTime(b *Broker, r *adminRequest) (any, error) {
+	millis, err := r.number("ms")
+	if err != nil {
+		return nil, err
+	}
+	return b.eachSubscription(r, func(s *subscription) error {
+		s.seek(s.topic.indexAt(millis), nil)
+		return nil
+	})
+}
+
+func adminResetToID(b *Broker, r *adminRequest) (any, error) {
+	at, err := r.position(messageID{ledger: -1, entry: -1})
+	if err != nil {
+		return nil, err
+	}
+	return b.eachSubscription(r, func(s *subscription) error {
+		s.seek(s.topic.index(at), nil)
+		return nil
+	})
+}
+
+func adminSkipAll(b *Broker, r *adminRequest) (any, error) {
+	return b.eachSubscription(r, func(s *subscription) error {
+		s.cursor = newCursor(len(s.topic.entries))
+		return nil
+	})
+}
+
+// jsonSchema is a schema as the admin routes answer it.
+type jsonSchema struct {
+	Version    int               `json:"version"`
+	Type       string            `json:"type"`
+	Timestamp  int64             `json:"timestamp"`
+	Data       string            `json:"data"`
+	Properties map[string]string `json:"properties"`
+}
+
+func (b *Broker) jsonSchema(base string, version int) jsonSchema {
+	s := b.schemas[base][version]
+	return jsonSchema{
+		Version: version, Type: s.kind.String(), Timestamp: s.stored.UnixMilli(), Data: string(s.data), Properties: s.properties,
+	}
+}
+
+func adminSchema(b *Broker, r *adminRequest) (any, error) {
+	version := b.latestSchema(r.topic.base)
+	if r.PathValue("version") != "" {
+		v, err := r.number("version")
+		if err != nil {
+			return nil, err
+		}
+		version = b.schemaVersion(r.topic.base, versionBytes(int(v)))
+	}
+	if version < 0 {
+		return nil, adminRefuse(http.StatusNotFound, "Schema not found")
+	}
+	return b.jsonSchema(r.topic.base, version), nil
+}
+
+func adminSchemas(b *Broker, r *adminRequest) (any, error) {
+	all := []jsonSchema{}
+	for v := range b.schemas[r.topic.base] {
+		if b.schemaVersion(r.topic.base, versionBytes(v)) >= 0 {
+			all = append(all, b.jsonSchema(r.topic.base, v))
+		}
+	}
+	return map[string]any{"getSchemaResponses": all}, nil
+}
+
+// schema reads a schema in a body.
+func (r *adminRequest) schema() (*schema, error) {
+	var in struct {
+		Type       string            `json:"type"`
+		Schema     string            `json:"schema"`
+		Properties map[string]string `json:"properties"`
+	}
+	if err := json.Unmarshal(r.body, &in); err != nil {
+		return nil, adminRefuse(http.StatusBadRequest, "The body must be a schema")
+	}
+	kind := slices.Index(schemaTypeNames[:], in.Type)
+	if kind < 0 {
+		return nil, adminRefuse(http.StatusUnprocessableEntity, "Unknown schema type %s", in.Type)
+	}
+	s := &schema{kind: schemaType(kind), data: []byte(in.Schema), properties: in.Properties}
+	if s.properties == nil {
+		s.properties = map[string]string{}
+	}
+	return s, nil
+}
+
+func adminAddSchema(b *Broker, r *adminRequest) (any, error) {
+	s, err := r.schema()
+	if err != nil {
+		return nil, err
+	}
+	if !s.valid() {
+		return nil, adminRefuse(http.StatusUnprocessableEntity, "Invalid schema definition data for %s schema", s.kind)
+	}
+	version, why := b.addSchema(r.topic.base, s)
+	if why != nil {
+		return nil, adminRefuse(http.StatusConflict, "%s", why.text)
+	}
+	return map[string]any{"version": map[string]any{"version": version}}, nil
+}
+
+func adminSchemaVersion(b *Broker, r *adminRequest) (any, error) {
+	s, err := r.schema()
+	if err != nil {
+		return nil, err
+	}
+	return map[string]any{"version": b.findSchema(r.topic.base, s)}, nil
+}
+
+// adminDeleteSchema marks a topic's schemas as deleted, or forgets them with force=true.
+func adminDeleteSchema(b *Broker, r *adminRequest) (any, error) {
+	if r.force() {
+		delete(b.schemas, r.topic.base)
+		return map[string]any{"version": -1}, nil
+	}
+	if b.latestSchema(r.topic.base) < 0 {
+		return nil, adminRefuse(http.StatusNotFound, "Schema not found")
+	}
+	versions := append(b.schemas[r.topic.base], storedSchema{deleted: true, stored: time.Now()})
+	b.schemas[r.topic.base] = versions
+	return map[string]any{"version": len(versions) - 1}, nil
+}
+
+func position(id messageID) string { return fmt.Sprintf("%d:%d", id.ledger, id.entry) }
