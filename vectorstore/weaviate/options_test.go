@@ -2,12 +2,21 @@ package weaviate
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
 )
 
 func TestEndpoints(t *testing.T) {
@@ -149,5 +158,64 @@ func TestUnreachable(t *testing.T) {
 				t.Errorf("took %v", took)
 			}
 		})
+	}
+}
+
+// TestTLS: certificates are verified on both connections.
+func TestTLS(t *testing.T) {
+	rest := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/v1/.well-known/ready" {
+			http.Error(w, `{"error":[{"message":"beyond `+r.Header.Get("Authorization")+`"}]}`, http.StatusTeapot)
+		}
+	}))
+	rest.Config.ErrorLog = log.New(io.Discard, "", 0) // of the handshakes that fail on purpose
+	rest.StartTLS()
+	t.Cleanup(rest.Close)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := grpc.NewServer(grpc.Creds(credentials.NewTLS(&tls.Config{Certificates: rest.TLS.Certificates})))
+	grpc_health_v1.RegisterHealthServer(server, health.NewServer())
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	t.Cleanup(func() {
+		server.Stop()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+	})
+	known := x509.NewCertPool()
+	known.AddCert(rest.Certificate())
+	open := func(restTLS, rpc string, config *tls.Config) error {
+		_, err := New(context.Background(), Options{
+			HTTP: restTLS, GRPC: rpc, TLS: config, APIKey: "key", Collection: "a", ConnectTimeout: time.Second,
+		})
+		return err
+	}
+	address := listener.Addr().String()
+	err = open(rest.URL, "https://"+address, &tls.Config{RootCAs: known})
+	if err == nil || !strings.Contains(err.Error(), "beyond Bearer key") {
+		t.Errorf("both certificates are known, so that the error should be of what comes after: %v", err)
+	}
+	err = open(rest.URL, "https://"+address, nil)
+	if err == nil || !strings.Contains(err.Error(), "certificate") || !strings.Contains(err.Error(), "REST") {
+		t.Errorf("an unknown certificate of REST: %v", err)
+	}
+	other := Options{TLS: &tls.Config{ServerName: "elsewhere.invalid", RootCAs: known}, ConnectTimeout: time.Second}
+	rpc, err := parseEndpoint("https://"+address, "", true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := newConn(other, endpoint{host: "127.0.0.1", port: "1"}, rpc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.close() //nolint:errcheck // the test is over
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_, err = grpc_health_v1.NewHealthClient(c.grpc).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+	if err == nil || !strings.Contains(err.Error(), "elsewhere.invalid") {
+		t.Errorf("a certificate of another name: %v", err)
 	}
 }
