@@ -178,8 +178,9 @@ func TestAppendEncodeAllocates(t *testing.T) {
 	allocs := testing.AllocsPerRun(100, func() {
 		dst, err = tok.AppendEncode(tokenizer.Encoding{IDs: dst.IDs[:0], TypeIDs: dst.TypeIDs[:0], Offsets: dst.Offsets[:0]}, sentence, 0)
 	})
-	if err != nil || allocs > 1 { // a garbage collection may empty the pool of buffers on the way
-		t.Errorf("%v allocations, error %v", allocs, err)
+	// None, but that a garbage collection, and the race detector at random, drop the buffers that are kept between calls.
+	if err != nil || allocs > float64(len(dst.IDs)/20) {
+		t.Errorf("%v allocations for %d tokens, error %v", allocs, len(dst.IDs), err)
 	}
 }
 
