@@ -23,9 +23,10 @@ const (
 	maxScale  = 20_000
 	minScale  = -140_000
 	maxDigits = 160_000
-	// maxElementScale is the bound for the elements of arrays and objects, of which a message may have millions: the largest scale
-	// that a column can be declared with is 1000.
-	maxElementScale = 1100
+	// maxElementScale and maxElementDigits are the bounds for what a message may have millions of, such as the elements of arrays. The
+	// largest precision and scale that a column can be declared with is 1000.
+	maxElementScale  = 1100
+	maxElementDigits = 4096
 )
 
 var errDecimal = errors.New("cdc: not a decimal number within the bounds of Postgres's numeric")

@@ -49,6 +49,19 @@ func (u *upper) UnmarshalText(text []byte) error {
 
 var errUpper = errors.New("refused: secret")
 
+// both reads itself from text and from JSON.
+type both string
+
+func (b *both) UnmarshalText(text []byte) error {
+	*b = "text " + both(text)
+	return nil
+}
+
+func (b *both) UnmarshalJSON(raw []byte) error {
+	*b = "json " + both(raw)
+	return nil
+}
+
 // rawJSON reads itself from JSON.
 type rawJSON string
 
@@ -112,6 +125,8 @@ func TestValues(t *testing.T) {
 		{"float64 of a tiny decimal", good("encoding=text", "", `"1E-16383"`, 0.0)},
 		{"string of a long decimal", good("", "", `{"scale":-5,"value":"AQ=="}`, "100000")},
 		{"hostile elements", bad[[]string]("", "", `[{"scale":16000,"value":"AQ=="}]`, "out of bounds inside")},
+		{"long elements", bad[[]Decimal]("", "", `[`+strings.Repeat("1", 5000)+`]`, "so many digits")},
+		{"any of very many digits", good[any]("", "", strings.Repeat("1", 5000), json.Number(strings.Repeat("1", 5000)))},
 		{"hostile members", bad[[]struct{ A string }]("", "", `[{"a":{"scale":16000,"value":"AQ=="}}]`, "out of bounds inside")},
 		{"broken decimal", bad[float64]("", decimal2, `"!"`, "not a base64 decimal")},
 		{"empty decimal", bad[Decimal]("", decimal2, `""`, "not a base64 decimal")},
@@ -195,6 +210,24 @@ func TestValues(t *testing.T) {
 		{"text unmarshaler refuses", bad[upper]("", "", `"secret"`, "UnmarshalText refused")},
 		{"json unmarshaler", good("", "", `{"a": 1}`, rawJSON(`{"a": 1}`))},
 		{"json unmarshaler of JSON column", good("", named("string", "io.debezium.data.Json"), `"{\"a\": 1}"`, rawJSON(`{"a": 1}`))},
+		{"bytes of a JSON column", good("", named("string", "io.debezium.data.Json"), `"{\"a\": 1}"`, []byte(`{"a": 1}`))},
+		{"bytes of a number", bad[[]byte]("", "", `12`, "number is no string")},
+		{"text unmarshaler of a number", good("", "", `-1.50`, upper("-1.50"))},
+		{"text unmarshaler of a boolean", good("", "", `true`, upper("TRUE"))},
+		{"text unmarshaler of variable decimal", good("", "", `{"scale":4,"value":"AYr3"}`, upper("10.1111"))},
+		{"text unmarshaler of an object", bad[upper]("", "", `{"a":1}`, "object is no text")},
+		{"both unmarshalers, text", good("", "", `"x"`, both("text x"))},
+		{"both unmarshalers, object", good("", "", `{"a":1}`, both(`json {"a":1}`))},
+		{"json unmarshaler of decimal", good("", decimal2, `"BOI="`, rawJSON("12.50"))},
+		{"json unmarshaler, declared json", good("json", "", `" [1] "`, rawJSON("[1]"))},
+		{"json unmarshaler of text", good("", "", `"x"`, rawJSON(`"x"`))},
+		{"row of JSON text", good("", "", `"{\"b\":1,\"a\":[true]}"`, Row{{"b", int64(1)}, {"a", []any{true}}})},
+		{"row of an array", bad[Row]("", "", `[1]`, "array is no object")},
+		{"decimal", good("", "", `-0.050`, *decimal("-0.050"))},
+		{"big.Rat", good("", "", `-0.050`, *big.NewRat(-5, 100))},
+		{"big.Rat of an array", bad[big.Rat]("", "", `[1]`, "array is no number")},
+		{"seconds before 1970", good("unit=s", "", `-1`, time.Unix(-1, 0).UTC())},
+		{"escapes", good("", "", `"\"\\\/\b\f\n\r\t\u0041\ud83d\u0041"`, "\"\\/\b\f\n\r\tA\ufffdA")},
 		{"named type", good("", "", `"x"`, name("x"))},
 		{"recursive", good("", "", `{"value":1,"next":{"value":2,"next":null}}`, list{1, &list{2, nil}})},
 		{"duplicate member", good("", "", `{"a":1,"a":2}`, map[string]int{"a": 2})},
@@ -305,6 +338,11 @@ func TestMisfitAtFirstEvent(t *testing.T) {
 	if _, err := d.Decode(typed(`{"type":"string","field":"a"}`, `{"a":"x"}`)); err != nil {
 		t.Error(err)
 	}
+	type at struct{ A *time.Time }
+	_, err := newDecoder[at](t, Options{}).Decode(typed(`{"type":"int64","field":"a"}`, `{"a":null}`))
+	if err == nil || !strings.Contains(err.Error(), "unit=") {
+		t.Errorf("a bare integer fits a time: %v", err)
+	}
 	type array struct{ A []string }
 	if _, err := newDecoder[array](t, Options{}).Decode(typed(`{"type":"array","items":{"type":"int32"},"field":"a"}`, `{"a":null}`)); err == nil {
 		t.Error("an array of integers fits a slice of strings")
@@ -365,6 +403,8 @@ func TestNewDecoderErrors(t *testing.T) {
 	newErr(err, "time.Time has no fields for columns")
 	_, err = NewDecoder[*allTypes](Options{})
 	newErr(err, "not *cdc.allTypes")
+	_, err = NewDecoder[struct{ *sparse }](Options{})
+	newErr(err, "embedded pointer")
 }
 
 // TestEnvelopes has what the recordings do not: other versions, orders and bad messages.

@@ -82,7 +82,7 @@ func exactNumber(v value) any {
 		if n, err := strconv.ParseInt(string(v.raw), 10, 64); err == nil {
 			return n
 		}
-		if len(v.raw) <= maxDigits {
+		if len(v.raw) <= maxElementDigits {
 			if n, ok := new(big.Int).SetString(string(v.raw), 10); ok {
 				return n
 			}

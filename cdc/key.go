@@ -122,7 +122,7 @@ func keyNumber(v value) (any, *mismatch) {
 		if n, err := strconv.ParseInt(string(v.raw), 10, 64); err == nil {
 			return n, nil
 		}
-		if len(v.raw) > maxDigits {
+		if len(v.raw) > maxElementDigits {
 			return nil, mismatchf("the number is out of bounds")
 		}
 		n, _ := new(big.Int).SetString(string(v.raw), 10)

@@ -66,6 +66,15 @@ func (f *field) column() string {
 	return b.String()
 }
 
+// misfit says why the field can never take a column of the type.
+func (f *field) misfit(w *wireType) string {
+	const reason = "no value of the column can be decoded into the field"
+	if base := strings.TrimLeft(f.goType.String(), "*"); w.class == classInt && (base == "time.Time" || base == "time.Duration") {
+		return reason + " unless the tag declares what the number counts: unit=ns, us, ms, s or days"
+	}
+	return reason
+}
+
 // plan is a compiled struct type: how its fields are found and set.
 type plan struct {
 	fields []*field
@@ -89,6 +98,10 @@ func (p *plan) fill(c *compiler, t reflect.Type) error {
 	p.exact, p.fold = make(map[string]*field), make(map[string]*field)
 	var errs []error
 	for _, sf := range reflect.VisibleFields(t) {
+		if _, tagged := sf.Tag.Lookup("cdc"); sf.Anonymous && sf.Type.Kind() == reflect.Pointer && !tagged && len(sf.Index) == 1 {
+			errs = append(errs, fmt.Errorf("cdc: %v: field %s: an embedded pointer: embed the struct itself, or give it a cdc tag", t, sf.Name))
+			continue
+		}
 		if !sf.IsExported() || sf.Anonymous && isEmbedded(sf) || throughPointer(t, sf.Index) {
 			continue
 		}
@@ -245,7 +258,7 @@ func newShape(p *plan, row *wireType, cells []cell) *shape {
 		if f := p.find(name); f != nil {
 			s.fields[i], found[f] = f, true
 			if s.misfit == nil && s.types[i] != nil && !f.fits(s.types[i]) {
-				s.misfit = &DecodeError{Column: name, Wire: s.types[i].name, Go: f.goType.String(), Reason: "the types do not fit"}
+				s.misfit = &DecodeError{Column: name, Wire: s.types[i].name, Go: f.goType.String(), Reason: f.misfit(s.types[i])}
 			}
 		}
 	}

@@ -5,7 +5,7 @@ package cdc
 //
 //   - nil for null, bool, string
 //   - int64, or *big.Int beyond it, for whole numbers
-//   - float64 for other numbers; json.Number where a float64 would lose digits
+//   - float64 for other numbers; json.Number where a float64 would lose digits, and for whole numbers of more than 4096 digits
 //   - []any for arrays, map[string]any for maps, JSON objects and structs such as points
 //
 // and, where the message brings its schema:

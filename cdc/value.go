@@ -25,6 +25,9 @@ func setBool(dst reflect.Value, v value, _ *wireType) *mismatch {
 // readDecimal reads a number in any of its forms: a JSON number, decimal text, an unscaled number in base64 whose scale the schema or
 // the tag gives, or VariableScaleDecimal. It never guesses: without a schema, digits alone in a string could be either text or base64.
 func readDecimal(v value, w *wireType, f format) (Decimal, *mismatch) {
+	if f.element && len(v.raw) > maxElementDigits {
+		return Decimal{}, mismatchf("a number of so many digits is out of bounds inside an array or object")
+	}
 	d, bad := readAnyDecimal(v, w, f)
 	if bad == nil && f.element && (d.Scale > maxElementScale || d.Scale < -maxElementScale) {
 		bad = mismatchf("a decimal's scale of %d is out of bounds inside an array or object", d.Scale)
