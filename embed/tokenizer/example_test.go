@@ -58,6 +58,6 @@ func ExampleParse() {
 	fmt.Println(err)
 	// Output:
 	// true
-	// unsupported part of tokenizer.json: pre_tokenizer: type "Morphemes"
-	// unsupported part of tokenizer.json: model: type "Oracle"
+	// tokenizer: unsupported: pre_tokenizer: type "Morphemes"
+	// tokenizer: unsupported: model: type "Oracle"
 }

@@ -234,6 +234,19 @@ func TestNormalizersThatBlowUp(t *testing.T) {
 	}
 }
 
+func TestLimitWithTheTextTwice(t *testing.T) {
+	t.Parallel()
+	const text = `{"Sequence": {"id": "A", "type_id": 0}}`
+	tok, err := tokenizer.Parse([]byte(file(text+`],`, text+`, `+text+`],`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	enc, err := tok.AppendEncode(tokenizer.Encoding{}, "a a a a", 6)
+	if err != nil || !slices.Equal(enc.IDs, []int32{1, 3, 3, 3, 3}) {
+		t.Errorf("%v, error %v", enc, err)
+	}
+}
+
 func TestNoUnknownToken(t *testing.T) {
 	t.Parallel()
 	tok, err := tokenizer.Parse([]byte(file(`"[UNK]": 0, `, ``)))

@@ -10,12 +10,15 @@ type templatePart struct {
 	typeID   int32
 }
 
-// specials is the number of special tokens that the template adds.
-func (t template) specials() (n int) {
+// count returns how many special tokens the template adds, and how often the text stands in it, at least once.
+func (t template) count() (specials, sequences int) {
 	for _, p := range t {
-		n += len(p.special)
+		specials += len(p.special)
+		if p.sequence {
+			sequences++
+		}
 	}
-	return n
+	return specials, sequences
 }
 
 // plain is the template where a file has no post-processor.

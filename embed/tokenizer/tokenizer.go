@@ -11,10 +11,10 @@ import (
 )
 
 // ErrInvalid is wrapped by the error of a file that is no tokenizer.json.
-var ErrInvalid = errors.New("invalid tokenizer.json")
+var ErrInvalid = errors.New("tokenizer: invalid")
 
 // ErrUnsupported is wrapped by the error of a tokenizer.json that asks for something that this package has not.
-var ErrUnsupported = errors.New("unsupported part of tokenizer.json")
+var ErrUnsupported = errors.New("tokenizer: unsupported")
 
 // ErrNoUnknownToken is wrapped by the error of a text with a word that the model cannot spell, where the vocabulary lacks the
 // token for unknown words.
@@ -87,7 +87,7 @@ func Load(path string) (*Tokenizer, error) {
 	}
 	t, err := Parse(data)
 	if err != nil {
-		return nil, fmt.Errorf("tokenizer: %s: %w", path, err)
+		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return t, nil
 }
@@ -123,9 +123,11 @@ func (t *Tokenizer) encode(text string, limit int, s *scratch) error {
 	}
 	room := math.MaxInt
 	if limit > 0 {
-		if room = limit - t.single.specials(); room < 0 {
-			return fmt.Errorf("tokenizer: the limit of %d tokens does not hold the %d special tokens", limit, limit-room)
+		specials, sequences := t.single.count()
+		if specials > limit {
+			return fmt.Errorf("tokenizer: the limit of %d tokens does not hold the %d special tokens", limit, specials)
 		}
+		room = (limit - specials) / sequences
 	}
 	out := &s.out
 	for _, part := range t.single {
