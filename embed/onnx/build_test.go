@@ -169,26 +169,26 @@ func testTokenizer() files {
 }
 
 // write puts the folder on the disk and answers where.
-func (f files) write(t testing.TB) string {
-	t.Helper()
-	dir := filepath.Join(t.TempDir(), "test-model")
+func (f files) write(tb testing.TB) string {
+	tb.Helper()
+	dir := filepath.Join(tb.TempDir(), "test-model")
 	if err := os.MkdirAll(dir, 0o755); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	for name, content := range f {
 		b, is := content.([]byte)
 		if !is {
 			var err error
 			if b, err = json.Marshal(content); err != nil {
-				t.Fatal(err)
+				tb.Fatal(err)
 			}
 		}
 		path := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		if err := os.WriteFile(path, b, 0o644); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 	}
 	return dir

@@ -298,7 +298,7 @@ func readJSON(path string, to any) (bool, error) {
 	if err != nil {
 		return false, fmt.Errorf("%w: %w", ErrModel, err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read from
 	b, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
 	if err == nil && len(b) > maxConfig {
 		err = fmt.Errorf("longer than %d bytes", maxConfig)

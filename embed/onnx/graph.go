@@ -64,7 +64,7 @@ func readGraph(path string) (graph, error) {
 	if err != nil {
 		return graph{}, err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read from
 	hash := sha256.New()
 	w := walker{in: bufio.NewReaderSize(io.TeeReader(f, hash), 1<<16)}
 	if err := w.model(size); err != nil {

@@ -105,26 +105,31 @@ type batch struct {
 // fingerprint changes with whatever changes vectors: the graph, its weights, the tokenizer, the pooling, the limit.
 func fingerprint(f folder, g graph, s signature) (string, error) {
 	hash := sha256.New()
-	fmt.Fprintf(hash, "tidemark text 1\ngraph %s\noutput %s\npooling %s\nnormalize %t\nlimit %d\n",
-		g.sha256, s.output, f.pooling, f.normalize, f.limit)
-	files := []string{f.tokenizer}
+	hash.Write(fmt.Appendf(nil, "tidemark text 1\ngraph %s\noutput %s\npooling %s\nnormalize %t\nlimit %d\n",
+		g.sha256, s.output, f.pooling, f.normalize, f.limit))
+	if err := hashFile(hash, f.tokenizer); err != nil {
+		return "", err
+	}
 	for _, name := range g.external {
 		if !filepath.IsLocal(filepath.FromSlash(name)) {
 			return "", fmt.Errorf("%s: external weights %q are not inside the folder", f.onnx, name)
 		}
-		files = append(files, filepath.Join(filepath.Dir(f.onnx), filepath.FromSlash(name)))
-	}
-	for _, path := range files {
-		file, size, err := openRegular(path)
-		if err != nil {
-			return "", err
-		}
-		fmt.Fprintf(hash, "file %d\n", size)
-		_, err = io.Copy(hash, file)
-		file.Close()
-		if err != nil {
+		if err := hashFile(hash, filepath.Join(filepath.Dir(f.onnx), filepath.FromSlash(name))); err != nil {
 			return "", err
 		}
 	}
 	return hex.EncodeToString(hash.Sum(nil)), nil
+}
+
+func hashFile(hash io.Writer, path string) error {
+	file, size, err := openRegular(path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // only read from
+	if _, err := fmt.Fprintf(hash, "file %d\n", size); err != nil {
+		return err
+	}
+	_, err = io.Copy(hash, file)
+	return err
 }

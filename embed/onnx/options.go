@@ -25,15 +25,17 @@ type TextOptions struct {
 	Progress io.Writer
 	// MaxLength lowers the folder's limit of tokens a text, special tokens included. 0: the folder's limit.
 	MaxLength int
-	// Threads work on one run of the graph, without spinning between runs. 0: one a CPU that Go may use, at most 4.
+	// Threads work on one run of the graph, without spinning between runs. 0: one a CPU that Go may use, at most 4. As many runs as
+	// Go has CPUs may be under way at once, for callers that embed at the same time; others wait for their turn.
 	Threads int
-	// BatchTokens bounds a batch: its texts times the longest's tokens. 0: 512. -1: a text at a time.
+	// BatchTokens bounds a run: its texts times the longest's tokens. 0: 256, where padding and calls cost least on CPUs. -1: a text
+	// at a time.
 	BatchTokens int
 }
 
 const (
 	defaultMaxThreads  = 4
-	defaultBatchTokens = 512
+	defaultBatchTokens = 256
 )
 
 func (o TextOptions) withDefaults() TextOptions {

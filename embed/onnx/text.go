@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 
@@ -116,7 +117,7 @@ func openText(o TextOptions) (*Text, string, error) {
 		folder:      f,
 		signature:   s,
 		batchTokens: o.BatchTokens,
-		slots:       make(chan struct{}, 1),
+		slots:       make(chan struct{}, runtime.GOMAXPROCS(0)),
 	}, f.onnx, nil
 }
 
@@ -178,7 +179,7 @@ func (t *Text) embedRows(ctx context.Context, b *batch, rows []int) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("onnx: %w", context.Cause(ctx))
+		return fmt.Errorf("onnx: %w", ctx.Err())
 	case len(rows) == 1:
 		b.errs[rows[0]] = fmt.Errorf("onnx: run of %d tokens: %w", len(b.inputs[rows[0]].ids), err)
 		return nil

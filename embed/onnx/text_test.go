@@ -28,26 +28,26 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // open opens a model and closes it with the test.
-func open(t testing.TB, o TextOptions) *Text {
-	t.Helper()
+func open(tb testing.TB, o TextOptions) *Text {
+	tb.Helper()
 	o.Progress = os.Stderr
-	text, err := NewText(t.Context(), o)
+	text, err := NewText(tb.Context(), o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := text.Close(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return text
 }
 
-func embedAll(t testing.TB, text *Text, texts ...string) [][]float32 {
-	t.Helper()
+func embedAll(tb testing.TB, text *Text, texts ...string) [][]float32 {
+	tb.Helper()
 	vectors, err := text.Embed(context.Background(), texts)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return vectors
 }
@@ -77,25 +77,25 @@ type golden struct {
 }
 
 // goldens are texts with the vectors of sentence-transformers in fp32.
-func goldens(t testing.TB) []golden {
-	t.Helper()
+func goldens(tb testing.TB) []golden {
+	tb.Helper()
 	f, err := os.Open(filepath.Join("testdata", "minilm-fp32.jsonl"))
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read from
 	var all []golden
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for lines.Scan() {
 		var g golden
 		if err := json.Unmarshal(lines.Bytes(), &g); err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		all = append(all, g)
 	}
 	if err := lines.Err(); err != nil || len(all) == 0 {
-		t.Fatalf("%d goldens, %v", len(all), err)
+		tb.Fatalf("%d goldens, %v", len(all), err)
 	}
 	return all
 }
@@ -410,7 +410,11 @@ func TestModelErrors(t *testing.T) {
 			test.o.Dir = test.folder.write(t)
 			text, err := NewText(t.Context(), test.o)
 			if err == nil {
-				t.Cleanup(func() { text.Close() })
+				t.Cleanup(func() {
+					if err := text.Close(); err != nil {
+						t.Error(err)
+					}
+				})
 			}
 			if !errors.Is(err, test.err) || !strings.Contains(err.Error(), test.says) {
 				t.Errorf("error %v, want %v that says %q", err, test.err, test.says)
@@ -430,8 +434,10 @@ func TestUndeclaredShape(t *testing.T) {
 	folder := testFolder(graph).with("config.json", files{"hidden_size": 8}).with("1_Pooling/config.json", files{"word_embedding_dimension": 8})
 	text, err := NewText(t.Context(), TextOptions{Dir: folder.write(t)})
 	if err == nil {
-		defer text.Close()
 		_, err = text.Embed(t.Context(), []string{"red"})
+		if closeErr := text.Close(); closeErr != nil {
+			t.Error(closeErr)
+		}
 	}
 	if err == nil {
 		t.Error("a graph of 4 dimensions passed for one of 8")
@@ -540,10 +546,12 @@ func TestLibrary(t *testing.T) {
 // otherLibrary is a shared library that is not ONNX Runtime, oldLibrary one that lacks the interface's version. Both are empty where
 // there is no C compiler.
 func otherLibrary(t *testing.T) string {
+	t.Helper()
 	return compile(t, "int nothing(void) { return 0; }")
 }
 
 func oldLibrary(t *testing.T) string {
+	t.Helper()
 	return compile(t, `
 typedef struct { const void *(*GetApi)(unsigned); const char *(*GetVersionString)(void); } Base;
 static const void *api(unsigned version) { (void)version; return 0; }

@@ -131,15 +131,9 @@ func restoreGraph(graph []byte, weights []matrix) ([][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	tensors := map[string]tensor{}
-	for _, p := range parts {
-		if p.number == 5 {
-			t, err := readTensor(p.value)
-			if err != nil {
-				return nil, err
-			}
-			tensors[t.name] = t
-		}
+	tensors, err := readTensors(parts)
+	if err != nil {
+		return nil, err
 	}
 	casts := map[string]string{} // output of a Cast: the int8 tensor
 	gone := map[string]bool{}    // tensors that nothing asks for any more
@@ -171,17 +165,32 @@ func restoreGraph(graph []byte, weights []matrix) ([][]byte, error) {
 		return nil, errors.New("no int8 weights")
 	}
 	for _, p := range parts {
-		if p.number == 1 {
-			continue
+		if p.number != 1 && (p.number != 5 || !gone[tensorName(p.value)]) {
+			kept = append(kept, p.whole)
 		}
-		if p.number == 5 {
-			if t, err := readTensor(p.value); err != nil || gone[t.name] {
-				continue // the error was seen above
-			}
-		}
-		kept = append(kept, p.whole)
 	}
 	return append(kept, restored...), nil
+}
+
+// readTensors answers a graph's initializers by name.
+func readTensors(parts []part) (map[string]tensor, error) {
+	tensors := map[string]tensor{}
+	for _, p := range parts {
+		if p.number == 5 {
+			t, err := readTensor(p.value)
+			if err != nil {
+				return nil, err
+			}
+			tensors[t.name] = t
+		}
+	}
+	return tensors, nil
+}
+
+// tensorName is the name of an initializer that readTensors has read.
+func tensorName(message []byte) string {
+	t, _ := readTensor(message)
+	return t.name
 }
 
 // restoreTensor answers the field of a GraphProto that defines name as an fp32 tensor.

@@ -71,9 +71,9 @@ var model = bundle{
 }
 
 func finishModel(dir string) error {
-	int8, fp32 := filepath.Join(dir, "int8.onnx"), filepath.Join(dir, "model.safetensors")
-	if err := restore(int8, fp32, filepath.Join(dir, "model.onnx")); err != nil {
+	graph, weights := filepath.Join(dir, "int8.onnx"), filepath.Join(dir, "model.safetensors")
+	if err := restore(graph, weights, filepath.Join(dir, "model.onnx")); err != nil {
 		return err
 	}
-	return errors.Join(os.Remove(int8), os.Remove(fp32))
+	return errors.Join(os.Remove(graph), os.Remove(weights))
 }

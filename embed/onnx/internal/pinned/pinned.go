@@ -83,9 +83,9 @@ type member struct {
 func (b bundle) key() string {
 	hash := sha256.New()
 	for _, w := range b.wheels {
-		fmt.Fprintf(hash, "%s %v\n", w.sha256, w.members)
+		hash.Write(fmt.Appendf(nil, "%s %v\n", w.sha256, w.members))
 	}
-	fmt.Fprintf(hash, "%v\n", b.finished)
+	hash.Write(fmt.Appendf(nil, "%v\n", b.finished))
 	return b.name + "-" + hex.EncodeToString(hash.Sum(nil))[:12]
 }
 

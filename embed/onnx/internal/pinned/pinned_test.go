@@ -191,27 +191,35 @@ func TestFolderErrors(t *testing.T) {
 		want  string
 	}{
 		"wrong hash": {func(t *testing.T, w world, b *bundle) {
+			t.Helper()
 			write(t, filepath.Join(w.dir, "plain.whl"), zipped(t, "plain/lib.so", "LIBRARY"))
 		}, "pinned is"},
 		"member missing": {func(t *testing.T, w world, b *bundle) {
+			t.Helper()
 			b.wheels[1] = w.publish(t, "plain", zipped(t, "other", "x"), b.wheels[1].members...)
 		}, "plain/lib.so: file does not exist"},
 		"member of another size": {func(t *testing.T, w world, b *bundle) {
+			t.Helper()
 			b.wheels[1] = w.publish(t, "plain", zipped(t, "plain/lib.so", "a longer library"), b.wheels[1].members...)
 		}, "16 bytes, pinned are 7"},
 		"not an archive": {func(t *testing.T, w world, b *bundle) {
+			t.Helper()
 			b.wheels[1] = w.publish(t, "plain", "no zip at all", b.wheels[1].members...)
 		}, "not a valid zip file"},
 		"inner archive missing": {func(t *testing.T, w world, b *bundle) {
+			t.Helper()
 			b.wheels[0].inner.from = "elsewhere.zip"
 		}, "elsewhere.zip: file does not exist"},
 		"pip fails": {func(t *testing.T, w world, b *bundle) {
+			t.Helper()
 			write(t, filepath.Join(w.dir, "fail"), "")
 		}, "no route to https://***@index.example/simple"},
 		"finish fails": {func(t *testing.T, w world, b *bundle) {
+			t.Helper()
 			b.finish, b.finished = func(string) error { return errors.New("no fit") }, member{to: "made", size: 1}
 		}, "no fit"},
 		"finish makes something else": {func(t *testing.T, w world, b *bundle) {
+			t.Helper()
 			b.finish, b.finished = func(string) error { return nil }, member{to: "made", size: 1}
 		}, "did not make what is pinned"},
 	}

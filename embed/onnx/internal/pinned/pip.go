@@ -135,7 +135,7 @@ func (w wheel) find(dir string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read from
 	hash := sha256.New()
 	if _, err := io.Copy(hash, io.LimitReader(f, w.size+1)); err != nil {
 		return "", err

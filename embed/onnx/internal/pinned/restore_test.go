@@ -69,15 +69,15 @@ func smallGraph() []byte {
 }
 
 // safetensors has the named 3×2 matrix, which is the weight turned.
-func safetensors(t testing.TB, values ...float32) []byte {
-	t.Helper()
+func safetensors(tb testing.TB, values ...float32) []byte {
+	tb.Helper()
 	data := floats(values...)
 	header, err := json.Marshal(map[string]any{
 		"layer.weight": map[string]any{"dtype": "F32", "shape": []int{3, 2}, "data_offsets": []int{0, len(data)}},
 		"__metadata__": map[string]any{"format": "pt"},
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return join(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header, data)
 }

@@ -17,7 +17,7 @@ func (w wheel) unpack(path, dir string) error {
 			return err
 		}
 		path = filepath.Join(filepath.Dir(path), w.inner.to)
-		defer os.Remove(path) // its folder goes away in any case
+		defer func() { _ = os.Remove(path) }() // its folder goes away in any case
 	}
 	return unpack(path, dir, w.members)
 }
@@ -27,7 +27,7 @@ func unpack(path, dir string, members []member) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", filepath.Base(path), err)
 	}
-	defer archive.Close()
+	defer func() { _ = archive.Close() }() // only read from
 	for _, m := range members {
 		if err := m.write(&archive.Reader, dir); err != nil {
 			return fmt.Errorf("%s: %s: %w", filepath.Base(path), m.from, err)
@@ -57,7 +57,7 @@ func (m member) write(archive *zip.Reader, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	defer in.Close()
+	defer func() { _ = in.Close() }() // only read from
 	path := filepath.Join(dir, filepath.FromSlash(m.to))
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -100,6 +100,6 @@ func syncFolder(dir string) error {
 	if err != nil {
 		return err
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }() // only read from
 	return f.Sync()
 }
