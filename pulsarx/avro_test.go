@@ -21,25 +21,25 @@ type audit struct {
 }
 
 type everything struct {
-	audit    // embedded, and unexported: its exported fields count
-	ID       int64              `avro:"id"`
-	Small    int16              `avro:"small,default=3"`
-	Name     string             `avro:"name,alias=title,alias=label,default=no, name"`
-	Nick     *string            `avro:"nick"`
-	Level    *int64             `avro:"level,default=1"`
-	Ratio    float64            `avro:"ratio"`
-	Half     float32            `avro:"half"`
-	OK       bool               `avro:"ok,default=true"`
-	Blob     []byte             `avro:"blob"`
-	Sum      [4]byte            `avro:"sum"`
-	Tags     []string           `avro:"tags,default=[]"`
-	Counts   map[string]int64   `avro:"counts"`
-	Home     address            `avro:"home"`
-	Other    *address           `avro:"other"`
-	Past     []address          `avro:"past"`
-	At       time.Time          `avro:"at"`
-	Maybe    *time.Time         `avro:"maybe"`
-	Took     time.Duration      `avro:"took"`
+	audit                     // embedded, and unexported: its exported fields count
+	ID       int64            `avro:"id"`
+	Small    int16            `avro:"small,default=3"`
+	Name     string           `avro:"name,alias=title,alias=label,default=no, name"`
+	Nick     *string          `avro:"nick"`
+	Level    *int64           `avro:"level,default=1"`
+	Ratio    float64          `avro:"ratio"`
+	Half     float32          `avro:"half"`
+	OK       bool             `avro:"ok,default=true"`
+	Blob     []byte           `avro:"blob"`
+	Sum      [4]byte          `avro:"sum"`
+	Tags     []string         `avro:"tags,default=[]"`
+	Counts   map[string]int64 `avro:"counts"`
+	Home     address          `avro:"home"`
+	Other    *address         `avro:"other"`
+	Past     []address        `avro:"past"`
+	At       time.Time        `avro:"at"`
+	Maybe    *time.Time       `avro:"maybe"`
+	Took     time.Duration    `avro:"took"`
 	Untagged int
 	Skipped  chan int `avro:"-"`
 	hidden   int
@@ -209,9 +209,9 @@ func TestAvroResolution(t *testing.T) {
 		says            string
 	}{
 		"promotion, alias, default": {`{"type":"record","name":"v1","fields":[{"name":"id","type":"int"},{"name":"name","type":"string"}]}`, bob, v2{5, "bob", 7}, ""},
-		"namespace": {`{"type":"record","name":"v2","namespace":"com.example","fields":[{"name":"id","type":"int"},{"name":"name","type":"string"}]}`, bob, v2{5, "bob", 7}, ""},
-		"other name and namespace": {`{"type":"record","name":"Old","namespace":"com.example","fields":[{"name":"id","type":"long"},{"name":"full_name","type":"string"}]}`, bob, v2{5, "bob", 7}, ""},
-		"reordered and dropped": {`{"type":"record","name":"v1","fields":[{"name":"x","type":{"type":"array","items":"string"}},{"name":"name","type":"string"},{"name":"id","type":"int"}]}`, "\x02\x02x\x00\x06bob\x0a", v2{5, "bob", 7}, ""},
+		"namespace":                 {`{"type":"record","name":"v2","namespace":"com.example","fields":[{"name":"id","type":"int"},{"name":"name","type":"string"}]}`, bob, v2{5, "bob", 7}, ""},
+		"other name and namespace":  {`{"type":"record","name":"Old","namespace":"com.example","fields":[{"name":"id","type":"long"},{"name":"full_name","type":"string"}]}`, bob, v2{5, "bob", 7}, ""},
+		"reordered and dropped":     {`{"type":"record","name":"v1","fields":[{"name":"x","type":{"type":"array","items":"string"}},{"name":"name","type":"string"},{"name":"id","type":"int"}]}`, "\x02\x02x\x00\x06bob\x0a", v2{5, "bob", 7}, ""},
 		"missing without a default": {`{"type":"record","name":"v1","fields":[{"name":"id","type":"int"}]}`, "\x0a", v2{}, "full_name"},
 		"not promotable":            {`{"type":"record","name":"v1","fields":[{"name":"id","type":"string"},{"name":"name","type":"string"}]}`, "\x02x\x02x", v2{}, "resolve"},
 		"Java's inner class":        {`{"type":"record","name":"Outer$Inner","fields":[{"name":"id","type":"int"},{"name":"name","type":"string"}]}`, bob, v2{}, "Outer$Inner"},

@@ -154,7 +154,7 @@ func letters(t testing.TB, s server, topic string, n int) []pulsar.Message {
 // eventually waits until ok is true.
 func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(60 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waited for %s in vain", what)
 		}
