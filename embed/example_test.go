@@ -1,0 +1,52 @@
+package embed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tidemark-go/tidemark/embed"
+	"github.com/tidemark-go/tidemark/embed/embedtest"
+)
+
+// strict is an embedder around another one: it refuses empty texts, each by itself, and embeds the others.
+type strict struct{ embed.Embedder[string] }
+
+func (s strict) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	vectors := make([][]float32, len(texts))
+	errs := make([]error, len(texts))
+	for i, text := range texts {
+		if text == "" {
+			errs[i] = errors.New("empty text")
+			continue
+		}
+		v, err := s.Embedder.Embed(ctx, []string{text})
+		if err != nil {
+			return nil, err
+		}
+		vectors[i] = v[0]
+	}
+	return vectors, embed.NewBatchError(errs)
+}
+
+func ExampleBatchError() {
+	var e embed.Embedder[string] = strict{embedtest.New(3)}
+	texts := []string{"tea", "", "coffee"}
+	vectors, err := e.Embed(context.Background(), texts)
+
+	var items interface{ ItemErrors() []error }
+	switch {
+	case err == nil:
+		fmt.Println("all embedded")
+	case errors.As(err, &items) && len(items.ItemErrors()) == len(texts):
+		for i, err := range items.ItemErrors() {
+			fmt.Printf("%q: %d components, error %v\n", texts[i], len(vectors[i]), err)
+		}
+	default:
+		fmt.Println("none embedded:", err)
+	}
+	// Output:
+	// "tea": 3 components, error <nil>
+	// "": 0 components, error empty text
+	// "coffee": 3 components, error <nil>
+}
