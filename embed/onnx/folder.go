@@ -51,8 +51,10 @@ func readFolder(dir, file string) (folder, error) {
 		return folder{}, err
 	}
 	f.tokenizer = filepath.Join(transformer, "tokenizer.json")
-	if _, err := os.Stat(f.tokenizer); err != nil {
+	if info, err := os.Stat(f.tokenizer); err != nil {
 		return folder{}, fmt.Errorf("%w: %w", ErrModel, err)
+	} else if !info.Mode().IsRegular() {
+		return folder{}, fmt.Errorf("%w: %s: not a regular file", ErrModel, f.tokenizer)
 	}
 	for _, read := range []func(string) error{f.readConfig, f.readTokenizerConfig, f.readSentenceConfig} {
 		if err := read(transformer); err != nil {

@@ -3,6 +3,7 @@
 package onnx
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -46,7 +47,7 @@ func loadLibrary(path string) error {
 		if strings.Contains(err.Error(), "ORT API base: 2") { // what onnxruntime_go says when the library lacks its API version
 			return fmt.Errorf("%w: %s is too old: version 1.29 or newer is needed, 1.31.1 is tested", ErrLibrary, resolved)
 		}
-		return fmt.Errorf("%w: %s: %w", ErrLibrary, resolved, err)
+		return fmt.Errorf("%w: %s: %w", ErrLibrary, resolved, oneLine(err))
 	}
 	environment.library = resolved
 	return nil
@@ -74,7 +75,10 @@ func newSession(path string, s signature, threads int) (*ort.DynamicAdvancedSess
 	}
 	session, err := ort.NewDynamicAdvancedSession(path, s.inputs, []string{s.output}, options)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrModel, path, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrModel, path, oneLine(err))
 	}
 	return session, nil
 }
+
+// oneLine takes the line breaks out of ONNX Runtime's messages.
+func oneLine(err error) error { return errors.New(strings.Join(strings.Fields(err.Error()), " ")) }

@@ -44,6 +44,10 @@ func NewText(ctx context.Context, o TextOptions) (*Text, error) {
 	}
 	cache := pinned.Cache{Dir: o.Cache, Progress: o.Progress}
 	if o.Dir == "" {
+		// The library first, so that a machine without one is told so before it downloads a model.
+		if err := startRuntime(ctx, cache, o.Library); err != nil {
+			return nil, err
+		}
 		dir, err := cache.TextModel(ctx)
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrDownload, err)
@@ -54,15 +58,7 @@ func NewText(ctx context.Context, o TextOptions) (*Text, error) {
 	if err != nil {
 		return nil, err
 	}
-	if o.Library == "" {
-		o.Library = os.Getenv("ONNXRUNTIME_LIB")
-	}
-	if o.Library == "" {
-		if o.Library, err = cache.Library(ctx); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrDownload, err)
-		}
-	}
-	if err := loadLibrary(o.Library); err != nil {
+	if err := startRuntime(ctx, cache, o.Library); err != nil {
 		return nil, err
 	}
 	if err := ctx.Err(); err != nil {
@@ -71,7 +67,40 @@ func NewText(ctx context.Context, o TextOptions) (*Text, error) {
 	if t.session, err = newSession(path, t.signature, o.Threads); err != nil {
 		return nil, err
 	}
+	if err := t.probe(ctx); err != nil {
+		return nil, errors.Join(err, t.Close())
+	}
 	return t, nil
+}
+
+// startRuntime loads the library that the caller or the environment names, else the pinned one.
+func startRuntime(ctx context.Context, cache pinned.Cache, library string) error {
+	if library == "" {
+		library = os.Getenv("ONNXRUNTIME_LIB")
+	}
+	if library == "" {
+		var err error
+		if library, err = cache.Library(ctx); err != nil {
+			return fmt.Errorf("%w: %w", ErrDownload, err)
+		}
+	}
+	return loadLibrary(library)
+}
+
+// probe embeds the empty text, so that a graph whose answer is not what it declares, or does not fit the folder, fails at once.
+func (t *Text) probe(ctx context.Context) error {
+	in, err := t.encode("")
+	if err != nil {
+		return err
+	}
+	b := batch{inputs: []input{in}, vectors: make([][]float32, 1), errs: make([]error, 1)}
+	if err := t.run(ctx, &b, []int{0}); err != nil {
+		if ctx.Err() != nil {
+			return fmt.Errorf("onnx: %w", ctx.Err())
+		}
+		return fmt.Errorf("%w: %s fails on the empty text: %w", ErrModel, t.folder.onnx, err)
+	}
+	return nil
 }
 
 // openText reads everything of the folder that needs no runtime library, and answers the graph's path.
@@ -100,9 +129,6 @@ func openText(o TextOptions) (*Text, string, error) {
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("%w: %w", ErrModel, err)
-	}
-	if empty, err := tok.Encode(""); err == nil && len(empty.IDs) > f.limit {
-		return nil, "", fmt.Errorf("%w: %d special tokens, but only %d tokens a text", ErrUnsupported, len(empty.IDs), f.limit)
 	}
 	fingerprint, err := fingerprint(f, g, s)
 	if err != nil {
@@ -263,7 +289,10 @@ func (t *Text) runGraph(ctx context.Context, data [][]int64, rows, width int, hi
 	if !stop() {
 		<-terminated // options must outlive Terminate
 	}
-	return err
+	if err != nil {
+		return oneLine(err)
+	}
+	return nil
 }
 
 func (t *Text) encode(text string) (input, error) {

@@ -443,3 +443,30 @@ func TestTables(t *testing.T) {
 		}
 	}
 }
+
+// TestRealDownload downloads what is pinned for this platform with the real pip, and then finds it without.
+func TestRealDownload(t *testing.T) {
+	if os.Getenv("REQUIRE_SERVICES") != "1" {
+		t.Skip("downloads 128 MB: runs with REQUIRE_SERVICES=1")
+	}
+	cache := Cache{Dir: t.TempDir()}
+	for range 2 {
+		library, err := cache.Library(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir, err := cache.TextModel(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{library, filepath.Join(dir, "model.onnx"), filepath.Join(dir, "1_Pooling", "config.json")} {
+			if _, err := os.Stat(path); err != nil {
+				t.Error(err)
+			}
+		}
+		if leftovers, err := filepath.Glob(filepath.Join(cache.Dir, "*.tmp-*")); err != nil || len(leftovers) > 0 {
+			t.Errorf("left: %v, %v", leftovers, err)
+		}
+		t.Setenv("PATH", "")
+	}
+}
