@@ -23,9 +23,6 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
-
-	"github.com/tidemark-go/tidemark/internal/servicetest"
-	"github.com/tidemark-go/tidemark/pulsarx/pulsartest"
 )
 
 var record = flag.Bool("record", false, "record testdata/wire from the broker at PULSAR_URL")
@@ -52,7 +49,7 @@ func playScript(t *testing.T, on target, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &script{t: t, target: on, topic: on.topic("wire"), conns: map[string]*rawConn{}, early: map[string][]string{}}
+	s := &script{t: t, target: on, topic: on.topic(t, "wire"), conns: map[string]*rawConn{}, early: map[string][]string{}}
 	defer s.hangUp()
 	var out bytes.Buffer
 	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
@@ -367,41 +364,4 @@ func formatValue(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 		return "=" + string(v.Bytes())
 	}
 	return "=" + v.String()
-}
-
-// target is a broker that a test runs on: ours, or a real one.
-type target struct {
-	t             *testing.T
-	url, adminURL string
-	broker        *pulsartest.Broker // nil for a real one
-}
-
-// eachBroker runs a test on an in-process broker and on the real one at PULSAR_URL.
-func eachBroker(t *testing.T, test func(*testing.T, target)) {
-	t.Run("pulsartest", func(t *testing.T) {
-		b := newBroker(t, pulsartest.Options{})
-		test(t, target{t: t, url: b.URL(), adminURL: b.AdminURL(), broker: b})
-	})
-	t.Run("pulsar", func(t *testing.T) {
-		test(t, target{t: t, url: servicetest.Env(t, "PULSAR_URL"), adminURL: servicetest.Env(t, "PULSAR_ADMIN_URL")})
-	})
-}
-
-func newBroker(t testing.TB, o pulsartest.Options) *pulsartest.Broker {
-	t.Helper()
-	b, err := pulsartest.NewBroker(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := b.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return b
-}
-
-// topic is the full name of a topic that no other test uses.
-func (target) topic(name string) string {
-	return fmt.Sprintf("persistent://public/default/%s-%d", name, time.Now().UnixNano())
 }

@@ -1,0 +1,246 @@
+package pulsartest_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
+	"github.com/apache/pulsar-client-go/pulsar/log"
+
+	"github.com/tidemark-go/tidemark/internal/servicetest"
+	"github.com/tidemark-go/tidemark/pulsarx/pulsartest"
+)
+
+// The tests of this package that take a target run on an in-process broker and, where PULSAR_URL names one, on a real Pulsar: what
+// passes on one and fails on the other is a fault of this package.
+
+// target is a broker that a test runs on.
+type target struct {
+	url, adminURL string
+	broker        *pulsartest.Broker // nil for a real one
+}
+
+func eachBroker(t *testing.T, test func(*testing.T, target)) {
+	t.Run("pulsartest", func(t *testing.T) {
+		b := newBroker(t, pulsartest.Options{})
+		test(t, target{url: b.URL(), adminURL: b.AdminURL(), broker: b})
+	})
+	t.Run("pulsar", func(t *testing.T) {
+		test(t, target{url: servicetest.Env(t, "PULSAR_URL"), adminURL: servicetest.Env(t, "PULSAR_ADMIN_URL")})
+	})
+}
+
+func newBroker(t testing.TB, o pulsartest.Options) *pulsartest.Broker {
+	t.Helper()
+	b, err := pulsartest.NewBroker(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return b
+}
+
+var topics atomic.Int64
+
+// topic is the full name of a topic that no other test uses. It is deleted after the test.
+func (on target) topic(t *testing.T, name string) string {
+	name = fmt.Sprintf("persistent://public/default/%s-%d-%d", name, time.Now().UnixNano(), topics.Add(1))
+	t.Cleanup(func() {
+		on.admin("DELETE", topicPath(name)+"/partitions?force=true", "")
+		on.admin("DELETE", topicPath(name)+"?force=true", "")
+	})
+	return name
+}
+
+func (on target) partitioned(t *testing.T, name string, n int) string {
+	name = on.topic(t, name)
+	if status, body := on.admin("PUT", topicPath(name)+"/partitions", fmt.Sprint(n)); status != http.StatusNoContent {
+		t.Fatal(status, body)
+	}
+	return name
+}
+
+func topicPath(name string) string { return "/persistent/" + strings.TrimPrefix(name, "persistent://") }
+
+// admin calls a route below /admin/v2.
+func (on target) admin(method, path, body string) (status int, answer string) {
+	r, err := http.NewRequest(method, on.adminURL+"/admin/v2"+path, strings.NewReader(body))
+	if err != nil {
+		return 0, err.Error()
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Close = true
+	w, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return 0, err.Error()
+	}
+	b, err := io.ReadAll(w.Body)
+	_ = w.Body.Close()
+	if err != nil {
+		return 0, err.Error()
+	}
+	return w.StatusCode, string(b)
+}
+
+// stats are a topic's statistics as the admin routes answer them.
+func (on target) stats(t *testing.T, topic string) (stats struct {
+	MsgInCounter  int64
+	Publishers    []struct{ ProducerName string }
+	Subscriptions map[string]struct {
+		MsgBacklog, UnackedMessages int64
+		Type                        string
+		Consumers                   []struct{ ConsumerName string }
+	}
+},
+) {
+	t.Helper()
+	status, body := on.admin("GET", topicPath(topic)+"/stats", "")
+	if status == http.StatusNotFound {
+		status, body = on.admin("GET", topicPath(topic)+"/partitioned-stats", "")
+	}
+	if err := json.Unmarshal([]byte(body), &stats); err != nil || status != http.StatusOK {
+		t.Fatal(status, body, err)
+	}
+	return stats
+}
+
+// drained waits until a subscription has acknowledged everything.
+func (on target) drained(t *testing.T, topic, sub string) {
+	t.Helper()
+	eventually(t, func() bool { return on.stats(t, topic).Subscriptions[sub].MsgBacklog == 0 })
+	if on.broker != nil && on.broker.Backlog(topic, sub) != 0 {
+		t.Fatalf("backlog %d", on.broker.Backlog(topic, sub))
+	}
+}
+
+// batchIndexAck tells whether the broker keeps track of the messages that are acknowledged within a batch, which Pulsar does not by
+// default.
+func (on target) batchIndexAck() bool {
+	_, config := on.admin("GET", "/brokers/configuration/runtime", "")
+	return on.broker != nil || strings.Contains(config, `"acknowledgmentAtBatchIndexLevelEnabled":"true"`)
+}
+
+const patience = 20 * time.Second
+
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	for start := time.Now(); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(start) > patience {
+			t.Fatal("it did not happen")
+		}
+	}
+}
+
+func (on target) client(t testing.TB) pulsar.Client {
+	t.Helper()
+	c, err := pulsar.NewClient(pulsar.ClientOptions{URL: on.url, Logger: quietLogger(), OperationTimeout: patience})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	return c
+}
+
+func quietLogger() log.Logger {
+	return log.NewLoggerWithSlog(slog.New(slog.DiscardHandler))
+}
+
+func produce(t testing.TB, c pulsar.Client, o pulsar.ProducerOptions, messages ...*pulsar.ProducerMessage) []pulsar.MessageID {
+	t.Helper()
+	p, err := c.CreateProducer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.Close()
+	ids := make([]pulsar.MessageID, len(messages))
+	for i, m := range messages {
+		p.SendAsync(context.Background(), m, func(id pulsar.MessageID, _ *pulsar.ProducerMessage, err error) {
+			if err != nil {
+				t.Error(err)
+			}
+			ids[i] = id
+		})
+	}
+	if err := p.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	return ids
+}
+
+// numbered makes n messages with the payloads 0, 1, ... and the keys that key gives.
+func numbered(n int, key func(i int) string) []*pulsar.ProducerMessage {
+	messages := make([]*pulsar.ProducerMessage, n)
+	for i := range messages {
+		messages[i] = &pulsar.ProducerMessage{Payload: fmt.Append(nil, i)}
+		if key != nil {
+			messages[i].Key = key(i)
+		}
+	}
+	return messages
+}
+
+func subscribe(t testing.TB, c pulsar.Client, o pulsar.ConsumerOptions) pulsar.Consumer {
+	t.Helper()
+	if o.SubscriptionName == "" {
+		o.SubscriptionName = "s"
+	}
+	o.SubscriptionInitialPosition = pulsar.SubscriptionPositionEarliest
+	consumer, err := c.Subscribe(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(consumer.Close)
+	return consumer
+}
+
+func receive(t testing.TB, c pulsar.Consumer) pulsar.Message {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	m, err := c.Receive(ctx)
+	if err != nil {
+		t.Fatal("receive:", err)
+	}
+	return m
+}
+
+// nothing checks that no message comes for a while.
+func nothing(t testing.TB, c pulsar.Consumer) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if m, err := c.Receive(ctx); err == nil {
+		t.Fatalf("received %s %v", m.Payload(), m.ID())
+	}
+}
+
+func ack(t testing.TB, c pulsar.Consumer, m pulsar.Message) {
+	t.Helper()
+	if err := c.Ack(m); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// payloads receives and acknowledges n messages.
+func payloads(t testing.TB, c pulsar.Consumer, n int) []string {
+	t.Helper()
+	var got []string
+	for range n {
+		m := receive(t, c)
+		got = append(got, string(m.Payload()))
+		ack(t, c, m)
+	}
+	return got
+}
