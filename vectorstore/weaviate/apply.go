@@ -93,23 +93,21 @@ func (s *Store) parse(ctx context.Context, m []vectorstore.Mutation, errs []erro
 			sample(samples, values[i])
 		}
 	}
-	known, refusedNames, err := s.extend(ctx, samples)
+	known, refusedNames := s.extend(ctx, samples)
 	dims := s.dimensions()
 	out := make([]*write, len(m))
 	for i := range m {
-		if errs[i] == nil && err != nil {
-			errs[i] = err
-		}
 		if errs[i] != nil {
 			continue
 		}
 		o := &m[i].Object
 		w := &write{id: o.ID, action: m[i].Action, version: o.Version, inputs: maps.Clone(o.Inputs), items: []int{i}}
+		var err error
 		if w.properties, err = encodeProperties(known, refusedNames, values[i]); err == nil {
 			w.vectors, err = s.encodeVectors(o.Vectors, dims)
 		}
 		if err != nil {
-			errs[i], err = objectError(w.id, err), nil
+			errs[i] = objectError(w.id, err)
 			continue
 		}
 		out[i] = w
@@ -159,11 +157,13 @@ func (s *Store) check(m *vectorstore.Mutation) (map[string]any, error) {
 func encodeProperties(known *schema, refusedNames map[string]error, values map[string]any) (map[string]field, error) {
 	out := make(map[string]field, len(values))
 	for name, v := range values {
+		if v == nil {
+			out[name] = nil
+			continue
+		}
 		err := refusedNames[name]
-		if v != nil && err == nil {
+		if err == nil {
 			out[name], err = encode(known.properties[name], v)
-		} else if v == nil {
-			out[name], err = nil, nil
 		}
 		if err != nil {
 			return nil, fmt.Errorf("property %q: %w", name, err)

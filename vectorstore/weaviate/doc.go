@@ -74,6 +74,7 @@
 // Vectors are checked before they are sent: finite, not all zero, and as long as the others of their name, which the
 // server itself does not check for the first batch of an empty collection. The length comes from [Options].Vectors,
 // from what is stored, or from the first vector of a call. An index keeps the length of its vectors, even after Clear.
+// What is written is found by the next search, unless the server runs with ASYNC_INDEXING.
 //
 // # What it sends
 //

@@ -62,6 +62,12 @@ func (f *faultyServer) BatchObjects(ctx context.Context, req *pb.BatchObjectsReq
 	return reply, err
 }
 
+func (f *faultyServer) called() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.calls
+}
+
 // errLost is a reply that is lost after the server has done its work.
 var errLost = status.Error(codes.Unavailable, "error reading from server: EOF")
 
@@ -173,8 +179,8 @@ func TestUnavailable(t *testing.T) {
 		if !strings.Contains(fmt.Sprint(err), s.conn.grpcAddr) {
 			t.Errorf("error %v does not name %s", err, s.conn.grpcAddr)
 		}
-		if f.calls != calls {
-			t.Errorf("Retries %d: %d calls, want %d", retries, f.calls, calls)
+		if f.called() != calls {
+			t.Errorf("Retries %d: %d calls, want %d", retries, f.called(), calls)
 		}
 	}
 }
@@ -185,8 +191,8 @@ func TestOtherCodesAreNotRepeated(t *testing.T) {
 			return nil, status.Error(code, "usage limit reached")
 		}}
 		s := faultyStore(t, f, Options{})
-		if err := s.Apply(t.Context(), upserts(1, 2)); status.Code(err) != code || isPermanent(err) || f.calls != 1 {
-			t.Errorf("%v: error %v after %d calls", code, err, f.calls)
+		if err := s.Apply(t.Context(), upserts(1, 2)); status.Code(err) != code || isPermanent(err) || f.called() != 1 {
+			t.Errorf("%v: error %v after %d calls", code, err, f.called())
 		}
 	}
 }
@@ -200,8 +206,8 @@ func TestTimeouts(t *testing.T) {
 	s := faultyStore(t, f, Options{ReadTimeout: 50 * time.Millisecond})
 	defer close(release)
 	err := s.Apply(t.Context(), upserts(1))
-	if !errors.Is(err, context.DeadlineExceeded) || status.Code(err) != codes.DeadlineExceeded || f.calls != 1 {
-		t.Errorf("ReadTimeout: error %v after %d calls", err, f.calls)
+	if !errors.Is(err, context.DeadlineExceeded) || status.Code(err) != codes.DeadlineExceeded || f.called() != 1 {
+		t.Errorf("ReadTimeout: error %v after %d calls", err, f.called())
 	}
 	s.conn.readTimeout = -1
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -346,8 +352,8 @@ func TestTooLarge(t *testing.T) {
 	if got := failed(t, err); !slices.Equal(got, []int{4}) || !isPermanent(err) {
 		t.Errorf("known limit: failed are %v: %v", got, err)
 	}
-	if f.calls != 1 || len(f.stored) != 7 {
-		t.Errorf("known limit: %d calls stored %d objects, want 1 and 7", f.calls, len(f.stored))
+	if f.called() != 1 || len(f.stored) != 7 {
+		t.Errorf("known limit: %d calls stored %d objects, want 1 and 7", f.called(), len(f.stored))
 	}
 }
 
@@ -394,8 +400,8 @@ func TestDeleteToTheEnd(t *testing.T) {
 		return &pb.BatchDeleteReply{Matches: 7}, nil
 	}}
 	s = faultyStore(t, f, Options{})
-	if err := s.Clear(t.Context(), ""); err == nil || f.calls != 1 {
-		t.Errorf("without progress: error %v after %d calls", err, f.calls)
+	if err := s.Clear(t.Context(), ""); err == nil || f.called() != 1 {
+		t.Errorf("without progress: error %v after %d calls", err, f.called())
 	}
 }
 

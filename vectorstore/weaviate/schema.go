@@ -291,33 +291,42 @@ func (s *Store) reload(ctx context.Context) (*schema, error) {
 	return fresh, nil
 }
 
-// extend makes the collection have every property that the values need, by name in values, and returns the schema
-// then known. Where a property cannot be added, its name is in the map of errors.
-func (s *Store) extend(ctx context.Context, values map[string]any) (*schema, map[string]error, error) {
+// extend makes the collection have every property that the values need, by name in values, and returns the schema then
+// known. The properties that cannot be added have an error in the map.
+func (s *Store) extend(ctx context.Context, values map[string]any) (*schema, map[string]error) {
 	known := s.schema.Load()
 	missing := missingProperties(known, values)
 	if len(missing) == 0 {
-		return known, nil, nil
+		return known, nil
 	}
 	s.extending.Lock()
 	defer s.extending.Unlock()
-	known, err := s.reload(ctx) // another process may have added them
-	if err != nil {
-		return nil, nil, err
-	}
 	errs := map[string]error{}
-	missing = missingProperties(known, values)
+	fail := func(names []string, err error) {
+		for _, name := range names {
+			errs[name] = err
+		}
+	}
+	fresh, err := s.reload(ctx) // another process may have added them
+	if err != nil {
+		fail(missing, err)
+		return known, errs
+	}
+	missing = missingProperties(fresh, values)
 	for _, name := range missing {
 		if err := s.addProperty(ctx, name, values[name]); err != nil {
 			errs[name] = err
 		}
 	}
-	if len(missing) > len(errs) {
-		if known, err = s.reload(ctx); err != nil {
-			return nil, nil, err
-		}
+	if len(missing) == len(errs) {
+		return fresh, errs
 	}
-	return known, errs, nil
+	extended, err := s.reload(ctx)
+	if err != nil {
+		fail(missing, err)
+		return fresh, errs
+	}
+	return extended, errs
 }
 
 func missingProperties(known *schema, values map[string]any) []string {

@@ -3,7 +3,6 @@ package weaviate
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -93,8 +92,26 @@ func (s *Store) open(ctx context.Context, o Options) error {
 			s.dims[v.Name] = v.Dimensions
 		}
 	}
-	_, err = s.search(ctx, "read", &pb.SearchRequest{Limit: 1}) // what is there tells its dimensions, and that reading works
-	return err
+	return s.checkStored(ctx, o.Vectors)
+}
+
+// checkStored reads an object: it tells the dimensions that are there, and that reading works.
+func (s *Store) checkStored(ctx context.Context, vectors []Vector) error {
+	results, err := s.search(ctx, "read", &pb.SearchRequest{Limit: 1})
+	if err != nil {
+		return err
+	}
+	for _, result := range results {
+		for _, have := range result.GetMetadata().GetVectors() {
+			dims := len(have.GetVectorBytes()) / 4
+			i := slices.IndexFunc(vectors, func(want Vector) bool { return want.Name == have.GetName() })
+			if i >= 0 && vectors[i].Dimensions > 0 && vectors[i].Dimensions != dims {
+				return fmt.Errorf("%w: %s at %s: the vectors %s that are stored have %d dimensions; want %d",
+					ErrCollection, s.collection, s.conn.grpcAddr, have.GetName(), dims, vectors[i].Dimensions)
+			}
+		}
+	}
+	return nil
 }
 
 // Close closes the connections. Calls that are under way, and later ones, fail with [ErrClosed]. A second Close does
@@ -236,37 +253,6 @@ func (s *Store) dimensions() map[string]int {
 		out[name] = dims
 	}
 	return out
-}
-
-func parseObject(result *pb.SearchResult) (*vectorstore.Object, error) {
-	o := &vectorstore.Object{
-		Ref:     vectorstore.Ref{ID: vectorstore.ID(result.GetMetadata().GetId())},
-		Vectors: map[string][]float32{},
-	}
-	var err error
-	if o.Properties, err = decodeObject(result.GetProperties().GetNonRefProps()); err != nil {
-		return nil, err
-	}
-	o.Version, _ = o.Properties[versionProperty].(string)
-	if text, ok := o.Properties[inputsProperty].(string); ok {
-		if err := json.Unmarshal([]byte(text), &o.Inputs); err != nil {
-			return nil, fmt.Errorf("property %s: %w", inputsProperty, err)
-		}
-	}
-	delete(o.Properties, versionProperty)
-	delete(o.Properties, inputsProperty)
-	for _, v := range result.GetMetadata().GetVectors() {
-		o.Vectors[v.GetName()] = decodeVector(v.GetVectorBytes())
-	}
-	return o, nil
-}
-
-func parseTombstone(result *pb.SearchResult) (*vectorstore.Object, error) {
-	o, err := parseObject(result)
-	if err != nil {
-		return nil, err
-	}
-	return &vectorstore.Object{Ref: o.Ref, Version: o.Version, Deleted: true}, nil
 }
 
 // Search returns the objects nearest to a vector, without their vectors. The search is approximate, as HNSW is. A
