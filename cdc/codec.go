@@ -18,6 +18,8 @@ type codec struct {
 	set setter
 	// fits says whether values of a schema's type can be stored at all; the type is never nil.
 	fits func(w *wireType) bool
+	// isText is set where a string's content is the value as it is, if the schema is that of a text.
+	isText bool
 }
 
 // assign stores any value. Null is the zero value: nil for pointers, slices, maps and interfaces, invalid for sql.Null.
@@ -92,7 +94,7 @@ func special(t reflect.Type, f format) (codec, bool) {
 	case reflect.TypeFor[[]byte]():
 		return bytesCodec(f), true
 	case reflect.TypeFor[Row]():
-		return codec{setRow, classes(classStruct, classMap, classJSON)}, true
+		return codec{set: setRow, fits: classes(classStruct, classMap, classJSON)}, true
 	}
 	switch {
 	case reflect.PointerTo(t).Implements(textUnmarshaler):
@@ -120,6 +122,9 @@ func isNull(t reflect.Type) bool {
 func (c *compiler) compile(t reflect.Type, f format) (codec, error) {
 	key := codecKey{t, f}
 	if known := c.codecs[key]; known != nil {
+		if known.set != nil {
+			return *known, nil
+		}
 		return codec{
 			set:  func(dst reflect.Value, v value, w *wireType) *mismatch { return known.set(dst, v, w) },
 			fits: func(w *wireType) bool { return known.fits == nil || known.fits(w) },
@@ -145,7 +150,7 @@ func (c *compiler) build(t reflect.Type, f format) (codec, error) {
 	}
 	switch t.Kind() {
 	case reflect.Bool:
-		return codec{setBool, fitsBool}, nil
+		return codec{set: setBool, fits: fitsBool}, nil
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
 		return intCodec(f), nil
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
@@ -172,7 +177,7 @@ func (c *compiler) build(t reflect.Type, f format) (codec, error) {
 		return c.structure(t)
 	case reflect.Interface:
 		if t.NumMethod() == 0 {
-			return codec{anySetter(f), fitsAll}, nil
+			return codec{set: anySetter(f), fits: fitsAll}, nil
 		}
 	}
 	return codec{}, fmt.Errorf("cannot decode into %v", t)
@@ -231,7 +236,7 @@ func (c *compiler) slice(t reflect.Type, f format) (codec, error) {
 			return elem.assign(dst.Index(i), element, w.element())
 		})
 	}
-	return codec{jsonText(f, set), fitsContainer(&elem, f, classArray)}, err
+	return codec{set: jsonText(f, set), fits: fitsContainer(&elem, f, classArray)}, err
 }
 
 func (c *compiler) array(t reflect.Type, f format) (codec, error) {
@@ -253,7 +258,7 @@ func (c *compiler) array(t reflect.Type, f format) (codec, error) {
 		}
 		return bad
 	}
-	return codec{jsonText(f, set), fitsContainer(&elem, f, classArray)}, err
+	return codec{set: jsonText(f, set), fits: fitsContainer(&elem, f, classArray)}, err
 }
 
 func (c *compiler) mapping(t reflect.Type, f format) (codec, error) {
@@ -282,7 +287,7 @@ func (c *compiler) mapping(t reflect.Type, f format) (codec, error) {
 		}
 		return bad
 	}
-	return codec{jsonText(f, set), fitsContainer(&elem, f, classMap, classStruct)}, err
+	return codec{set: jsonText(f, set), fits: fitsContainer(&elem, f, classMap, classStruct)}, err
 }
 
 // structure compiles a struct that is the value of a column: a JSON document, a point.
@@ -315,7 +320,7 @@ func (c *compiler) structure(t reflect.Type) (codec, error) {
 			return f.assign(f.at(dst), member, typ)
 		})
 	}
-	return codec{jsonText(format{}, set), fitsContainer(nil, format{}, classStruct, classMap)}, nil
+	return codec{set: jsonText(format{}, set), fits: fitsContainer(nil, format{}, classStruct, classMap)}, nil
 }
 
 // eachElement and eachMember put the place before a mismatch inside a value.

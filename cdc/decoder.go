@@ -69,7 +69,9 @@ type Decoder[T any] struct {
 	// shapes are those of messages without a schema.
 	shapes shapeCache
 	// source is the last event's: its names are shared rather than copied.
-	source    atomic.Pointer[Source]
+	source atomic.Pointer[Source]
+	// key has the names of the last key's columns.
+	key       atomic.Pointer[Key]
 	envelopes sync.Pool
 }
 
@@ -81,6 +83,7 @@ func NewDecoder[T any](o Options) (*Decoder[T], error) {
 	d := &Decoder[T]{options: o, placeholder: placeholder}
 	d.envelopes.New = func() any { return new(envelope) }
 	d.source.Store(new(Source))
+	d.key.Store(new(Key))
 	errs := []error{o.validate(), err}
 	switch t := reflect.TypeFor[T](); {
 	case t == reflect.TypeFor[Row]():
@@ -129,23 +132,23 @@ func (d *Decoder[T]) decode(event *Event[T]) (err error) {
 	if most := d.options.MaxBytes; most >= 0 && max(len(r.Value), len(r.Key)) > most {
 		return &DecodeError{Reason: fmt.Sprintf("the message has %d bytes, more than Options.MaxBytes", max(len(r.Value), len(r.Key)))}
 	}
-	if len(r.Value) == 0 {
-		return d.tombstone(event)
-	}
 	env := d.envelopes.Get().(*envelope)
 	defer func() {
 		env.reset()
-		if cap(env.before.cells)+cap(env.after.cells) < 8192 {
+		if cap(env.before.cells)+cap(env.after.cells)+cap(env.key)+cap(env.texts) < 1<<16 {
 			d.envelopes.Put(env)
 		}
 	}()
+	if len(r.Value) == 0 {
+		return d.tombstone(event, env)
+	}
 	s := scanner{data: r.Value, maxDepth: maxDepth}
 	if err := env.read(&s, &d.schemas); err != nil {
 		return &DecodeError{Wire: r.SchemaType, Go: reflect.TypeFor[T]().String(), Reason: "message value: not JSON: " + err.Error()}
 	}
 	switch {
 	case env.isNull:
-		return d.tombstone(event)
+		return d.tombstone(event, env)
 	case !env.isEnvelope():
 		return &NotChangeEventError{Topic: r.Topic, Kind: env.otherKind(r.Topic)}
 	}
@@ -161,10 +164,28 @@ func (d *Decoder[T]) decode(event *Event[T]) (err error) {
 	return nil
 }
 
-func (d *Decoder[T]) tombstone(event *Event[T]) (err error) {
+func (d *Decoder[T]) tombstone(event *Event[T], env *envelope) (err error) {
 	event.Op = OpTombstone
-	event.Key, err = parseKey(event.Record.Key, &d.keySchemas)
+	event.Key, err = d.parseKey(event.Record.Key, &env.key)
 	return err
+}
+
+// parseKey reads a message's key, with a buffer to be used again and the names of the last key, which are most likely the same.
+func (d *Decoder[T]) parseKey(text string, buffer *[]byte) (Key, error) {
+	last := *d.key.Load()
+	*buffer = append((*buffer)[:0], text...)
+	key, err := parseKey(*buffer, &d.keySchemas, last)
+	for i := range key {
+		if len(key) != len(last) || key[i].Name != last[i].Name {
+			names := make(Key, len(key))
+			for j := range key {
+				names[j].Name = key[j].Name
+			}
+			d.key.Store(&names)
+			break
+		}
+	}
+	return key, err
 }
 
 func (d *Decoder[T]) decodeEnvelope(event *Event[T], env *envelope) (err error) {
@@ -178,7 +199,7 @@ func (d *Decoder[T]) decodeEnvelope(event *Event[T], env *envelope) (err error) 
 	case OpTruncate:
 		return nil
 	case OpMessage:
-		if event.Key, err = parseKey(event.Record.Key, &d.keySchemas); err == nil {
+		if event.Key, err = d.parseKey(event.Record.Key, &env.key); err == nil {
 			event.Message, err = d.readMessage(env)
 		}
 		return err

@@ -7,7 +7,11 @@ import (
 )
 
 // cell is one column of a row: its quoted name and its value.
-type cell struct{ name, value value }
+type cell struct {
+	name, value value
+	// from and to are the place of a short text in the event's texts.
+	from, to int
+}
 
 // rowCells is before or after. Its kind is kindNone where the member is absent.
 type rowCells struct {
@@ -31,13 +35,15 @@ type envelope struct {
 	schema                        *schema
 	schemaText                    value
 	payload                       kind
-	foreign                       int  // members that are none of an envelope's
-	status, ddl, metadata, isNull bool // signs of other kinds of records
+	texts, key                    []byte // scratch
+	foreign                       int    // members that are none of an envelope's
+	status, ddl, metadata, isNull bool   // signs of other kinds of records
 }
 
 func (e *envelope) reset() {
-	before, after := e.before.cells[:0], e.after.cells[:0]
-	*e = envelope{before: rowCells{cells: before}, after: rowCells{cells: after}}
+	*e = envelope{
+		before: rowCells{cells: e.before.cells[:0]}, after: rowCells{cells: e.after.cells[:0]}, texts: e.texts[:0], key: e.key[:0],
+	}
 }
 
 // rowType returns the rows' type, nil without a schema.

@@ -10,11 +10,12 @@ const noKey = "default"
 
 // parseKey reads the text of a message key: a JSON object of the key columns, or {"schema","payload"} around one. An empty text,
 // "default" and null mean that there is no key.
-func parseKey(text string, schemas *schemaCache) (Key, error) {
-	if text == "" || text == noKey {
+// last is an earlier key, whose names are shared where they are equal.
+func parseKey(text []byte, schemas *schemaCache, last Key) (Key, error) {
+	if len(text) == 0 || string(text) == noKey {
 		return nil, nil
 	}
-	s := scanner{data: []byte(text), maxDepth: maxDepth}
+	s := scanner{data: text, maxDepth: maxDepth}
 	root, err := s.value()
 	if err == nil {
 		err = s.end()
@@ -34,7 +35,7 @@ func parseKey(text string, schemas *schemaCache) (Key, error) {
 	default:
 		return nil, &DecodeError{Wire: payload.kind.String(), Go: "cdc.Key", Reason: "the message key is no JSON object of columns"}
 	}
-	return keyColumns(payload, typ)
+	return keyColumns(payload, typ, last)
 }
 
 // unwrapKey takes the payload out of {"schema","payload"}.
@@ -60,10 +61,14 @@ func unwrapKey(root value) (payload, schema value) {
 	return root, value{}
 }
 
-func keyColumns(object value, typ *wireType) (Key, error) {
-	key := Key{}
+func keyColumns(object value, typ *wireType, last Key) (Key, error) {
+	key := make(Key, 0, max(1, len(last)))
 	err := members(object, func(name, member value) error {
-		column := name.text()
+		at := ""
+		if len(key) < len(last) {
+			at = last[len(key)].Name
+		}
+		column := shared(at, name)
 		v, bad := keyValue(member, typ.field(column))
 		if bad != nil {
 			return &DecodeError{Column: column, Wire: wireName(member, typ.field(column)), Go: "cdc.Key", Reason: bad.reason}

@@ -32,22 +32,41 @@ func (d *Decoder[T]) decodeRows(event *Event[T], env *envelope) error {
 		subject, other = before, image{}
 		after = image{}
 	}
-	if err := d.readKey(event, subject); err != nil {
+	if err := d.readKey(event, env, subject); err != nil {
 		return err
 	}
 	if subject.shape != nil {
 		d.compare(event, subject, other)
 	}
+	env.collect(before)
+	env.collect(after)
+	texts := string(env.texts)
 	var err error
 	if after.shape != nil {
-		if event.After, err = d.row(after, other, &event.columns); err != nil {
+		if event.After, err = d.row(after, other, &event.columns, texts); err != nil {
 			return err
 		}
 	}
 	if before.shape != nil {
-		event.Before, err = d.row(before, image{}, nil)
+		event.Before, err = d.row(before, image{}, nil, texts)
 	}
 	return err
+}
+
+// maxSharedText is the longest text, in bytes, that shares its memory with the event's other texts: one that is kept keeps the others.
+const maxSharedText = 256
+
+// collect puts the short texts that fields take as they are into one buffer, so that all of them are one allocation.
+func (e *envelope) collect(m image) {
+	for i := range m.cells {
+		f, c := m.fields[i], &m.cells[i]
+		if f == nil || !f.isText || !c.value.plain || len(c.value.raw) > maxSharedText || m.types[i].of() == classDecimal {
+			continue
+		}
+		c.from = len(e.texts)
+		e.texts = append(e.texts, c.value.bytes()...)
+		c.to = len(e.texts)
+	}
 }
 
 func (d *Decoder[T]) image(env *envelope, row *rowCells) image {
@@ -139,7 +158,7 @@ func sameValue(a, b value) bool {
 
 // row decodes one row. Columns that are unavailable are left out; where a fallback row has a value for them, that is taken. columns is
 // nil for the row before, whose unavailable columns are nowhere recorded.
-func (d *Decoder[T]) row(m, fallback image, columns *columns) (*T, error) {
+func (d *Decoder[T]) row(m, fallback image, columns *columns, texts string) (*T, error) {
 	row := new(T)
 	if d.plan == nil {
 		dynamic, err := d.dynamicRow(m, fallback, columns)
@@ -164,6 +183,9 @@ func (d *Decoder[T]) row(m, fallback image, columns *columns) (*T, error) {
 				continue
 			}
 			v = fallback.value(m.names[i])
+		} else if c := &m.cells[i]; c.to > c.from {
+			f.at(dst).SetString(texts[c.from:c.to])
+			continue
 		}
 		if bad := f.assign(f.at(dst), v, m.types[i]); bad != nil {
 			return nil, bad.at(m.names[i], v, m.types[i], f.goType.String())
@@ -201,9 +223,9 @@ func (m *mismatch) at(column string, v value, w *wireType, goType string) *Decod
 
 // readKey takes the key from the message's key, or, where that is empty or a text that Debezium does not write, from the fields of the
 // row that are tagged as key.
-func (d *Decoder[T]) readKey(event *Event[T], subject image) error {
+func (d *Decoder[T]) readKey(event *Event[T], env *envelope, subject image) error {
 	text := event.Record.Key
-	key, err := parseKey(text, &d.keySchemas)
+	key, err := d.parseKey(text, &env.key)
 	if err != nil && isObject(text) {
 		return err
 	}

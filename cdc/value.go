@@ -184,7 +184,7 @@ func isExact(integer []byte, f float64) bool {
 }
 
 func stringCodec(f format) codec {
-	return codec{fits: fitsString, set: func(dst reflect.Value, v value, w *wireType) *mismatch {
+	return codec{fits: fitsString, isText: !f.scaled, set: func(dst reflect.Value, v value, w *wireType) *mismatch {
 		switch {
 		case v.kind == kindString && w.of() != classDecimal && (w != nil || !f.scaled):
 			dst.SetString(v.text())
