@@ -17,6 +17,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"go.uber.org/goleak"
 )
 
 // fakePip stands in for the package client alone: it "downloads" from a folder of this machine, slowly where told, and keeps a log.
@@ -470,3 +472,5 @@ func TestRealDownload(t *testing.T) {
 		t.Setenv("PATH", "")
 	}
 }
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
