@@ -37,6 +37,37 @@ func TestPositionCompare(t *testing.T) {
 	}
 }
 
+// TestEventPositions: what bug reports of other consumers say about dropped events.
+func TestEventPositions(t *testing.T) {
+	d := newDecoder[Row](t, Options{Epoch: 2})
+	at := func(op, source, offset string) Position {
+		t.Helper()
+		e, err := d.Decode(Record{Key: `{"id":7}`, Offset: offset, Value: []byte(`{"op":"` + op + `","before":{"id":7},"after":{"id":7},"source":` + source + `}`)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e.Position()
+	}
+	for _, tc := range []struct {
+		name        string
+		first, next Position
+	}{
+		{"delete and create of a key change share an LSN", at("d", `{"lsn":500}`, "01"), at("c", `{"lsn":500}`, "02")},
+		{"equal sequence", at("u", `{"lsn":5,"sequence":"[\"5\",\"5\"]"}`, "01"), at("u", `{"lsn":9,"sequence":"[\"5\",\"5\"]"}`, "02")},
+		{"an incremental snapshot is no LSN 0", at("u", `{"lsn":900}`, "01"), at("r", `{"snapshot":"incremental","lsn":null,"txId":null}`, "02")},
+		{"a change after an incremental snapshot", at("r", `{"snapshot":"incremental"}`, "01"), at("u", `{"lsn":900}`, "02")},
+		{"no LSN at all", at("u", `{"ts_ms":1}`, "01"), at("u", `{"ts_ms":1}`, "02")},
+	} {
+		if order, known := tc.first.Compare(tc.next); order != -1 || !known || tc.first.Epoch != 2 {
+			t.Errorf("%s: %v and %v: %d, %v", tc.name, tc.first, tc.next, order, known)
+		}
+	}
+	// A redelivered, older change has the older LSN, wherever it is in the topic.
+	if order, known := at("u", `{"lsn":800}`, "09").Compare(at("u", `{"lsn":900}`, "01")); order != -1 || !known {
+		t.Errorf("a repeated change: %d, %v", order, known)
+	}
+}
+
 func TestPositionText(t *testing.T) {
 	positions := []Position{
 		{}, {Epoch: 1, LSN: 70398112, Offset: "00000000000000010000000000000002ffff"}, {1<<32 - 1, 1<<64 - 1, "x-y"}, {0, 0, "-"},
