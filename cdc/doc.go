@@ -13,7 +13,8 @@
 //	event, err := decoder.Decode(cdc.Record{Topic: topic, Key: key, Value: value})
 //
 // For tables unknown at compile time T is Row. Whether messages bring their schema ({"schema":...,"payload":...}) is seen, not
-// configured. Versions 1 to 3 of Debezium are read; members may come in any order, and unknown ones are ignored.
+// configured. Members may come in any order, and unknown ones are ignored, so that the envelopes of Debezium 1 to 3 are read; the tests
+// have recorded messages of Debezium Server 3.6.1.
 //
 // # Events
 //
