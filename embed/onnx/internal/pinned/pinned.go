@@ -38,12 +38,20 @@ type Cache struct {
 
 // Library answers the path of ONNX Runtime's shared library, and downloads it where it is not in the cache.
 func (c Cache) Library(ctx context.Context) (string, error) {
-	w, ok := runtimes[runtime.GOOS+"/"+runtime.GOARCH]
-	if !ok {
-		return "", fmt.Errorf("%w (%s/%s). %s", ErrPlatform, runtime.GOOS, runtime.GOARCH, byHand)
+	b, err := library(runtime.GOOS + "/" + runtime.GOARCH)
+	if err != nil {
+		return "", err
 	}
-	dir, err := c.folder(ctx, bundle{name: "onnxruntime-" + runtimeVersion, wheels: []wheel{w}})
-	return filepath.Join(dir, w.members[0].to), err
+	dir, err := c.folder(ctx, b)
+	return filepath.Join(dir, b.wheels[0].members[0].to), err
+}
+
+func library(platform string) (bundle, error) {
+	w, ok := runtimes[platform]
+	if !ok {
+		return bundle{}, fmt.Errorf("%w (%s). %s", ErrPlatform, platform, byHand)
+	}
+	return bundle{name: "onnxruntime-" + runtimeVersion, wheels: []wheel{w}}, nil
 }
 
 // TextModel answers the default model's folder, and downloads it where it is not in the cache.

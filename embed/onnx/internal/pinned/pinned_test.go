@@ -428,11 +428,16 @@ func TestChild(t *testing.T) {
 func TestTables(t *testing.T) {
 	wheels := append([]wheel{}, model.wheels...)
 	for _, platform := range []string{"linux/amd64", "linux/arm64", "darwin/arm64"} {
-		w, ok := runtimes[platform]
-		if !ok {
-			t.Errorf("no library for %s", platform)
+		b, err := library(platform)
+		if err != nil {
+			t.Fatal(err)
 		}
-		wheels = append(wheels, w)
+		wheels = append(wheels, b.wheels...)
+	}
+	for _, platform := range []string{"darwin/amd64", "windows/amd64", "plan9/386"} {
+		if _, err := library(platform); !errors.Is(err, ErrPlatform) || !strings.Contains(err.Error(), "ONNXRUNTIME_LIB") {
+			t.Errorf("%s: %v", platform, err)
+		}
 	}
 	for _, w := range wheels {
 		if hash, err := hex.DecodeString(w.sha256); err != nil || len(hash) != 32 || w.size == 0 || len(w.members) == 0 {
