@@ -19,18 +19,8 @@ type columnState uint8
 const (
 	stateChanged columnState = 1 << iota
 	stateUnavailable
+	stateUnread // T has no field for it
 )
-
-// with returns the names of the columns that have the state.
-func (c *columns) with(state columnState) []string {
-	var names []string
-	for i, s := range c.states {
-		if s&state != 0 {
-			names = append(names, c.names[i])
-		}
-	}
-	return names
-}
 
 // Changed returns the columns in which Before and After differ, in the order of the row, and whether that is known.
 //
@@ -42,7 +32,12 @@ func (e *Event[T]) Changed() (columns []string, known bool) {
 	if !e.columns.changedKnown {
 		return nil, false
 	}
-	return e.columns.with(stateChanged), true
+	for i, s := range e.columns.states {
+		if s&stateChanged != 0 {
+			columns = append(columns, e.columns.names[i])
+		}
+	}
+	return columns, true
 }
 
 // Unavailable says whether the message lacks the value of the column (named as in the database), so that the field in After has a
@@ -54,9 +49,15 @@ func (e *Event[T]) Unavailable(column string) bool {
 	return i >= 0 && e.columns.states[i]&stateUnavailable != 0
 }
 
-// UnavailableColumns returns the names of all columns that are Unavailable, sorted; nil where there is none.
+// UnavailableColumns returns the names of the columns of T that are Unavailable, sorted; nil where there is none. Those that T has no
+// field for are not among them: nothing of T lacks a value.
 func (e *Event[T]) UnavailableColumns() []string {
-	names := e.columns.with(stateUnavailable)
+	var names []string
+	for i, s := range e.columns.states {
+		if s&(stateUnavailable|stateUnread) == stateUnavailable {
+			names = append(names, e.columns.names[i])
+		}
+	}
 	slices.Sort(names)
 	return names
 }

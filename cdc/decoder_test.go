@@ -375,6 +375,11 @@ func TestFieldNames(t *testing.T) {
 	if got, want := e.UnavailableColumns(), []string{"body", "created_at", "other_name"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("lacks %v, want %v", got, want)
 	}
+	// What T has no field for is unavailable, but T lacks nothing.
+	e = decodeOne[row](t, event(`{"product_id":7,"body":"b","other_name":"o","createdat":"c","tagged_as":"t","notes":"__debezium_unavailable_value"}`))
+	if got := e.UnavailableColumns(); got != nil || !e.Unavailable("notes") {
+		t.Errorf("lacks %v, notes unavailable: %v", got, e.Unavailable("notes"))
+	}
 }
 
 func TestNewDecoderErrors(t *testing.T) {

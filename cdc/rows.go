@@ -88,6 +88,9 @@ func (d *Decoder[T]) compare(event *Event[T], subject, other image) {
 		if i >= subject.wire || !subject.dead[i] && d.placeholder.is(subject.cells[i].value) {
 			c.states[i] = stateUnavailable
 		}
+		if d.plan != nil && i < subject.wire && subject.fields[i] == nil {
+			c.states[i] |= stateUnread
+		}
 	}
 	whole := other.shape != nil && d.isWhole(event, subject, other)
 	switch event.Op {
@@ -102,7 +105,7 @@ func (d *Decoder[T]) compare(event *Event[T], subject, other image) {
 		}
 		if c.states[i]&stateUnavailable != 0 {
 			if whole && !d.placeholder.is(other.value(subject.names[i])) {
-				c.states[i] = 0 // After takes the value of Before
+				c.states[i] &^= stateUnavailable // After takes the value of Before
 			}
 			continue
 		}
