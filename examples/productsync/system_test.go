@@ -97,12 +97,14 @@ func (s *system) connect(tb testing.TB) *pgx.Conn {
 // store connects to the collection, and drops it after the test.
 func (s *system) openStore(tb testing.TB) *weaviate.Store {
 	tb.Helper()
-	store, err := weaviate.New(tb.Context(), s.config.store())
+	store, err := weaviate.New(tb.Context(), s.store())
 	if err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		store.Close()
+		if err := store.Close(); err != nil {
+			tb.Error(err)
+		}
 		for _, class := range s.classes(tb) {
 			s.rest(tb, http.MethodDelete, "/v1/schema/"+class)
 		}
@@ -162,7 +164,7 @@ func (s *system) run(tb testing.TB, model embed.Embedder[string], store vectorst
 // start starts the program.
 func (s *system) start(t *testing.T) *exec.Cmd {
 	t.Helper()
-	program := exec.Command(os.Args[0], //nolint:noctx // killed by the test
+	program := exec.Command(os.Args[0],
 		"-weaviate", s.weaviateURL, "-weaviate-grpc", s.weaviateGRPC, "-pulsar", s.pulsarURL,
 		"-topic", s.topic, "-dead-letters", s.deadLetters, "-collection", s.collection)
 	program.Env = append(os.Environ(), asProgram+"=1")

@@ -50,6 +50,7 @@ func byKey(t *testing.T, all []message) map[string][]map[string]any {
 
 // recordProducts makes the table, takes its snapshot, changes it, and returns all that Debezium sent.
 func recordProducts(t *testing.T) []message {
+	t.Helper()
 	database := servicetest.Postgres(t)
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()

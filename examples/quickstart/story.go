@@ -17,11 +17,10 @@ import (
 
 // story gathers what happened, and prints it.
 type story struct {
-	mu      sync.Mutex // Run calls the handler from several goroutines
-	events  map[string]cdc.Event[Product]
-	changes []change
-	report  report
-	times   []time.Duration
+	mu     sync.Mutex // Run calls the handler from several goroutines
+	events map[string]cdc.Event[Product]
+	report report
+	times  []time.Duration
 }
 
 type report struct {
@@ -42,13 +41,12 @@ type report struct {
 
 // change is one change of the table and what became of it.
 type change struct {
-	Op          string  `json:"op"`
-	ProductID   int64   `json:"product_id"`
-	What        string  `json:"what"`
-	Outcome     string  `json:"outcome"`
-	Embedded    bool    `json:"embedded"`
-	Freshness   float64 `json:"freshness_ms"`
-	description string
+	Op        string  `json:"op"`
+	ProductID int64   `json:"product_id"`
+	What      string  `json:"what"`
+	Outcome   string  `json:"outcome"`
+	Embedded  bool    `json:"embedded"`
+	Freshness float64 `json:"freshness_ms"`
 }
 
 // answer is a search with its matches, nearest first.
