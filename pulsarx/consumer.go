@@ -22,6 +22,7 @@ type Consumer[T any] struct {
 	consumer pulsar.Consumer
 	messages chan pulsar.ConsumerMessage
 	lost     chan error // the client has closed the consumer by itself; 1 place
+	arrivals *arrivals
 	letters  *deadLetters
 
 	stop     chan struct{} // closed by Close
@@ -50,6 +51,7 @@ func NewConsumer[T any](ctx context.Context, c *Client, d Decoder[T], o Consumer
 		client: c, decoder: d, codec: codec, options: o,
 		messages: make(chan pulsar.ConsumerMessage, receiveBuffer),
 		lost:     make(chan error, 1),
+		arrivals: &arrivals{lists: map[string]*arrivalList{}},
 		letters:  newDeadLetters(c, o),
 		stop:     make(chan struct{}),
 		finished: make(chan struct{}),
@@ -62,7 +64,9 @@ func NewConsumer[T any](ctx context.Context, c *Client, d Decoder[T], o Consumer
 		SubscriptionInitialPosition:    pulsar.SubscriptionPositionEarliest,
 		ReceiverQueueSize:              o.ReceiverQueue,
 		MessageChannel:                 consumer.messages,
-		Interceptors:                   pulsar.ConsumerInterceptors{closeWatch{consumer.lost}},
+		Interceptors:                   pulsar.ConsumerInterceptors{watch{consumer.arrivals, consumer.lost}},
+		NackRedeliveryDelay:            10 * time.Millisecond, // for missing messages alone
+		NackPrecisionBit:               new(int64),
 		AckWithResponse:                true, // so that a lost acknowledgement is noticed
 		EnableBatchIndexAcknowledgment: true, // without it the client drops some acknowledgements after a redelivery
 	}
@@ -88,14 +92,17 @@ func checkDecoder(d any) (codec bool, err error) {
 	return true, err
 }
 
-// closeWatch learns that the client has given a consumer up.
-type closeWatch struct{ lost chan error }
+// watch learns what the client reads from its connections, and that it has given a consumer up.
+type watch struct {
+	arrivals *arrivals
+	lost     chan error
+}
 
-func (closeWatch) BeforeConsume(pulsar.ConsumerMessage)                   {}
-func (closeWatch) OnAcknowledge(pulsar.Consumer, pulsar.MessageID)        {}
-func (closeWatch) OnNegativeAcksSend(pulsar.Consumer, []pulsar.MessageID) {}
+func (w watch) BeforeConsume(m pulsar.ConsumerMessage)               { w.arrivals.push(m.Topic(), m.ID()) }
+func (watch) OnAcknowledge(pulsar.Consumer, pulsar.MessageID)        {}
+func (watch) OnNegativeAcksSend(pulsar.Consumer, []pulsar.MessageID) {}
 
-func (w closeWatch) OnConsumerClose(_ pulsar.Consumer, err error) {
+func (w watch) OnConsumerClose(_ pulsar.Consumer, err error) {
 	if err == nil {
 		return
 	}

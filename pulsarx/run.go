@@ -62,6 +62,25 @@ type acker struct {
 	busy    bool
 }
 
+// take takes the pending messages for one request. The client makes one acknowledgement of an entry's messages in a request, and
+// keeps the last of those that belong to different deliveries of the entry: those wait for the next request.
+func (a *acker) take() (items []*item) {
+	type entry struct{ ledger, entry int64 }
+	copies := map[entry]int64{}
+	var rest []*item
+	for _, it := range a.pending {
+		e := entry{it.id.ledger, it.id.entry}
+		if copied, ok := copies[e]; ok && (copied != it.copy || copied < 0) {
+			rest = append(rest, it)
+			continue
+		}
+		copies[e] = it.copy
+		items = append(items, it)
+	}
+	a.pending = rest
+	return items
+}
+
 type ackResult struct {
 	acker *acker
 	items []*item
@@ -126,9 +145,7 @@ func (r *run[T]) flow(ctx, handling context.Context) error {
 			r.receive(m.Message)
 		case <-timer.C:
 		case <-quiet.C:
-			if !heard {
-				r.s.quiet()
-			}
+			r.watchGaps(heard)
 			heard = false
 		case res := <-r.results:
 			r.finish(res)
@@ -185,19 +202,67 @@ func (r *run[T]) receive(m pulsar.Message) {
 
 func (r *run[T]) take(m pulsar.Message, now time.Time) {
 	p, id := r.partition(m.Topic()), m.ID()
-	it := &item{
-		msg: m, ackID: id, arrived: now, queue: r.queueOf(p, m.Key()),
-		id: messageKey{p, id.LedgerID(), id.EntryID(), id.BatchIdx()},
+	copied, dropped := r.c.arrivals.pop(p.name, id)
+	r.miss(p, dropped, now)
+	it := &item{msg: m, ackID: id, copy: copied, arrived: now, queue: r.queueOf(p, m.Key()), id: keyOf(p, id)}
+	if len(p.gaps.missing) == 0 {
+		r.add(it)
+		return
 	}
+	for _, it := range p.gaps.pass(it, r.c.options.MaxInFlight) {
+		r.add(it)
+	}
+}
+
+func keyOf(p *partition, id pulsar.MessageID) messageKey {
+	return messageKey{p, id.LedgerID(), id.EntryID(), id.BatchIdx()}
+}
+
+// add gives a message to the scheduler.
+func (r *run[T]) add(it *item) {
 	known := r.s.add(it)
 	if known == nil {
 		return
 	}
 	r.tel.redelivered.Add(context.Background(), 1, r.attrs)
-	known.ackID = id
+	known.ackID, known.copy = it.ackID, it.copy
 	if known == it {
 		r.acknowledge(it)
 	}
+}
+
+// miss takes down messages that the client has read and dropped.
+func (r *run[T]) miss(p *partition, dropped []arrival, now time.Time) {
+	for _, d := range dropped {
+		if key := keyOf(p, d.id); !r.s.knows(key) {
+			p.gaps.miss(key, d.id, now)
+		}
+	}
+}
+
+// watchGaps asks the broker for messages that are missing. Where nothing has been heard for a while, what the client has read and
+// not handed over is missing too.
+func (r *run[T]) watchGaps(heard bool) {
+	now := time.Now()
+	if !heard {
+		for name, dropped := range r.c.arrivals.rest() {
+			r.miss(r.partition(name), dropped, now)
+		}
+		r.s.quiet()
+	}
+	before := len(r.s.held)
+	for _, p := range r.partitions {
+		if len(p.gaps.missing) == 0 {
+			continue
+		}
+		for _, id := range p.gaps.overdue(now) {
+			r.c.consumer.NackID(id)
+		}
+		for _, it := range p.gaps.release() {
+			r.add(it)
+		}
+	}
+	r.tel.inFlight.Add(context.Background(), int64(len(r.s.held)-before), r.attrs)
 }
 
 // partition returns the one value for a name.
@@ -287,8 +352,7 @@ func (r *run[T]) sendAcks(a *acker) {
 	}
 	a.busy = true
 	r.acking++
-	items := a.pending
-	a.pending = nil
+	items := a.take()
 	ids := make([]pulsar.MessageID, len(items))
 	for i, it := range items {
 		ids[i] = it.ackID

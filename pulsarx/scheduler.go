@@ -46,6 +46,7 @@ type partition struct {
 
 	received uint64           // messages
 	settled  []settledMessage // oldest first
+	gaps     gaps
 }
 
 // settledMessage is forgotten when until messages of the partition have been received.
@@ -81,8 +82,9 @@ type queueKey struct {
 // item is a held message.
 type item struct {
 	msg      pulsar.Message
-	ackID    MessageID // of the newest copy; Run's loop alone uses it
-	schema   Schema    // the writer's, once it is known
+	ackID    MessageID // of the newest copy; Run's loop alone uses it, and copy
+	copy     int64
+	schema   Schema // the writer's, once it is known
 	id       messageKey
 	queue    queueKey
 	arrived  time.Time
@@ -402,6 +404,12 @@ func (s *scheduler) acknowledged(it *item) {
 		p := it.id.partition
 		p.settled = append(p.settled, settledMessage{it.id, p.received + s.window})
 	}
+}
+
+// knows reports whether a message is held or settled.
+func (s *scheduler) knows(id messageKey) bool {
+	_, settled := s.settled[id]
+	return settled || s.held[id] != nil
 }
 
 // quiet says that nothing has come for a while: no copies are on their way.
