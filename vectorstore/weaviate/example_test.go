@@ -25,7 +25,7 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	defer store.Close() //nolint:errcheck // there is nothing to lose
+	defer store.Close()
 
 	seven := vectorstore.Ref{ID: "f14461fd-128c-5c6c-aede-8e5e06ef19ff"} // UUID5({'product_id': 7})
 	err = store.Apply(ctx, []vectorstore.Mutation{{Object: vectorstore.Object{

@@ -108,7 +108,7 @@ func refusing(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close() //nolint:errcheck // it has no state
+	defer listener.Close()
 	return listener.Addr().String()
 }
 
@@ -119,7 +119,7 @@ func silent(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { listener.Close() }) //nolint:errcheck // it has no state
+	t.Cleanup(func() { listener.Close() })
 	return listener.Addr().String()
 }
 
