@@ -124,7 +124,7 @@ func TestExclusive(t *testing.T) {
 			t.Fatal(err)
 		}
 		first.Close()
-		second := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.Failover})
+		second := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic})
 		var got []string // the batch is delivered whole where a part of it is acknowledged, unless both sides keep track of parts
 		for range 20 {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)

@@ -34,8 +34,12 @@ func eachBroker(t *testing.T, test func(*testing.T, target)) {
 		test(t, target{url: b.URL(), adminURL: b.AdminURL(), broker: b})
 	})
 	t.Run("pulsar", func(t *testing.T) {
-		test(t, target{url: servicetest.Env(t, "PULSAR_URL"), adminURL: servicetest.Env(t, "PULSAR_ADMIN_URL")})
+		test(t, realBroker(t))
 	})
+}
+
+func realBroker(t testing.TB) target {
+	return target{url: servicetest.Env(t, "PULSAR_URL"), adminURL: servicetest.Env(t, "PULSAR_ADMIN_URL")}
 }
 
 func newBroker(t testing.TB, o pulsartest.Options) *pulsartest.Broker {
@@ -55,7 +59,7 @@ func newBroker(t testing.TB, o pulsartest.Options) *pulsartest.Broker {
 var topics atomic.Int64
 
 // topic is the full name of a topic that no other test uses. It is deleted after the test.
-func (on target) topic(t *testing.T, name string) string {
+func (on target) topic(t testing.TB, name string) string {
 	name = fmt.Sprintf("persistent://public/default/%s-%d-%d", name, time.Now().UnixNano(), topics.Add(1))
 	t.Cleanup(func() {
 		on.admin("DELETE", topicPath(name)+"/partitions?force=true", "")

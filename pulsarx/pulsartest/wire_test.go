@@ -365,3 +365,5 @@ func formatValue(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	}
 	return "=" + v.String()
 }
+
+func newReader(c net.Conn) *bufio.Reader { return bufio.NewReader(c) }

@@ -1,0 +1,130 @@
+package pulsartest_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+
+	"github.com/apache/pulsar-client-go/pulsar"
+
+	"github.com/tidemark-go/tidemark/pulsarx/pulsartest"
+)
+
+// greet stands for the application: it reads names, and writes greetings until it has met "the end".
+func greet(url string) error {
+	client, err := pulsar.NewClient(pulsar.ClientOptions{URL: url, Logger: quietLogger()})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	consumer, err := client.Subscribe(pulsar.ConsumerOptions{
+		Topic: "names", SubscriptionName: "greeter", SubscriptionInitialPosition: pulsar.SubscriptionPositionEarliest,
+		AckWithResponse: true,
+	})
+	if err != nil {
+		return err
+	}
+	defer consumer.Close()
+	producer, err := client.CreateProducer(pulsar.ProducerOptions{Topic: "greetings"})
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	for m := range consumer.Chan() {
+		if _, err := producer.Send(context.Background(), &pulsar.ProducerMessage{Payload: append([]byte("hello, "), m.Payload()...)}); err != nil {
+			return err
+		}
+		if err := consumer.Ack(m); err != nil {
+			return err
+		}
+		if string(m.Payload()) == "the end" {
+			break
+		}
+	}
+	return nil
+}
+
+func say(url string, names ...string) error {
+	client, err := pulsar.NewClient(pulsar.ClientOptions{URL: url, Logger: quietLogger()})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	producer, err := client.CreateProducer(pulsar.ProducerOptions{Topic: "names"})
+	if err != nil {
+		return err
+	}
+	defer producer.Close()
+	for _, name := range names {
+		if _, err := producer.Send(context.Background(), &pulsar.ProducerMessage{Payload: []byte(name)}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// An application is tested as it is: it connects to the broker's URL, and the test looks at what it has left in its topics.
+func Example() {
+	broker, err := pulsartest.NewBroker(pulsartest.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer broker.Close()
+
+	if err := say(broker.URL(), "ada", "grace", "the end"); err != nil {
+		log.Fatal(err)
+	}
+	if err := greet(broker.URL()); err != nil {
+		log.Fatal(err)
+	}
+	for _, m := range broker.Messages("greetings") {
+		fmt.Printf("%s\n", m.Value)
+	}
+	fmt.Println("unread:", broker.Backlog("names", "greeter"))
+	// Output:
+	// hello, ada
+	// hello, grace
+	// hello, the end
+	// unread: 0
+}
+
+// The broker refuses to store a message once; the client tries again by itself, and the application does not notice.
+func ExampleBroker_Inject() {
+	broker, err := pulsartest.NewBroker(pulsartest.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer broker.Close()
+
+	remove := broker.Inject(pulsartest.Fault{Command: "SEND", Topic: "names", After: 1, Count: 1, Error: "PersistenceError: disk full"})
+	defer remove()
+	if err := say(broker.URL(), "ada", "grace"); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(broker.Messages("names")), "stored")
+	// Output: 2 stored
+}
+
+// A restart breaks every connection. What was stored is still there, and clients come back by themselves.
+func ExampleBroker_Restart() {
+	broker, err := pulsartest.NewBroker(pulsartest.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer broker.Close()
+
+	if err := say(broker.URL(), "ada"); err != nil {
+		log.Fatal(err)
+	}
+	if err := broker.Restart(); err != nil {
+		log.Fatal(err)
+	}
+	if err := say(broker.URL(), "the end"); err != nil {
+		log.Fatal(err)
+	}
+	if err := greet(broker.URL()); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(broker.Messages("greetings")), "greeted")
+	// Output: 2 greeted
+}
