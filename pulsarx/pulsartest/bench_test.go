@@ -24,6 +24,7 @@ func BenchmarkBroker(b *testing.B) {
 }
 
 func benchmark(b *testing.B, on target) {
+	b.Helper()
 	client := on.client(b)
 	topic := on.topic(b, "bench")
 	consumer := subscribe(b, client, pulsar.ConsumerOptions{Topic: topic, ReceiverQueueSize: 10_000})

@@ -1,6 +1,7 @@
 package pulsartest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -105,11 +106,12 @@ func NewBroker(o Options) (*Broker, error) {
 }
 
 func (b *Broker) listen() error {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	var local net.ListenConfig
+	listener, err := local.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return fmt.Errorf("pulsartest: listen: %w", err)
 	}
-	admin, err := net.Listen("tcp", "127.0.0.1:0")
+	admin, err := local.Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return errors.Join(fmt.Errorf("pulsartest: listen: %w", err), listener.Close())
 	}

@@ -20,7 +20,7 @@ import (
 
 // These tests are about what only an in-process broker has.
 
-func inProcess(t *testing.T, o pulsartest.Options) (target, pulsar.Client) {
+func brokerAndClient(t *testing.T, o pulsartest.Options) (target, pulsar.Client) {
 	t.Helper()
 	b := newBroker(t, o)
 	on := target{url: b.URL(), adminURL: b.AdminURL(), broker: b}
@@ -73,7 +73,7 @@ func TestClose(t *testing.T) {
 
 // TestRestart produces and consumes through three restarts: nothing is lost, and what was acknowledged stays so.
 func TestRestart(t *testing.T) {
-	on, client := inProcess(t, pulsartest.Options{Partitions: map[string]int{"t": 2}})
+	on, client := brokerAndClient(t, pulsartest.Options{Partitions: map[string]int{"t": 2}})
 	c := subscribe(t, client, pulsar.ConsumerOptions{Topic: "t", Type: pulsar.Shared, EnableBatchIndexAcknowledgment: true, AckWithResponse: true})
 	p, err := client.CreateProducer(pulsar.ProducerOptions{Topic: "t", BatchingMaxMessages: 5})
 	if err != nil {
@@ -120,7 +120,7 @@ func TestRestart(t *testing.T) {
 }
 
 func TestRestartKeepsAcks(t *testing.T) {
-	on, client := inProcess(t, pulsartest.Options{})
+	on, client := brokerAndClient(t, pulsartest.Options{})
 	o := pulsar.ConsumerOptions{Topic: "t", Type: pulsar.Shared, EnableBatchIndexAcknowledgment: true, AckWithResponse: true}
 	c := subscribe(t, client, o)
 	produce(t, client, pulsar.ProducerOptions{Topic: "t", BatchingMaxMessages: 4, BatchingMaxPublishDelay: time.Hour}, numbered(12, nil)...)
@@ -169,7 +169,7 @@ func TestToken(t *testing.T) {
 		t.Fatal("let in")
 	}
 	for token, want := range map[string]int{"secret": http.StatusOK, "wrong": http.StatusUnauthorized} {
-		r, err := http.NewRequest("GET", b.AdminURL()+"/admin/v2/tenants", nil)
+		r, err := http.NewRequest(http.MethodGet, b.AdminURL()+"/admin/v2/tenants", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,7 +184,7 @@ func TestToken(t *testing.T) {
 }
 
 func TestDeduplication(t *testing.T) {
-	on, client := inProcess(t, pulsartest.Options{Deduplication: true})
+	on, client := brokerAndClient(t, pulsartest.Options{Deduplication: true})
 	seq := func(n int64) *pulsar.ProducerMessage {
 		return &pulsar.ProducerMessage{Payload: fmt.Append(nil, n), SequenceID: &n}
 	}
@@ -212,7 +212,7 @@ func TestDeduplication(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	t.Run("send", func(t *testing.T) {
-		on, client := inProcess(t, pulsartest.Options{})
+		on, client := brokerAndClient(t, pulsartest.Options{})
 		remove := on.broker.Inject(pulsartest.Fault{Command: "SEND", Topic: "t", Key: "bad", After: 1, Count: 1, Error: "PersistenceError: no disk"})
 		defer remove()
 		ids := produce(t, client, pulsar.ProducerOptions{Topic: "t", DisableBatching: true}, numbered(4, func(i int) string { return []string{"good", "bad", "bad", "good"}[i] })...)
@@ -221,7 +221,7 @@ func TestFaults(t *testing.T) {
 		}
 	})
 	t.Run("lookup", func(t *testing.T) {
-		on, client := inProcess(t, pulsartest.Options{})
+		on, client := brokerAndClient(t, pulsartest.Options{})
 		remove := on.broker.Inject(pulsartest.Fault{Command: "PRODUCER", Topic: "t", Error: "TopicNotFound"})
 		if _, err := client.CreateProducer(pulsar.ProducerOptions{Topic: "t"}); err == nil || !strings.Contains(err.Error(), "TopicNotFound") {
 			t.Fatal(err)
@@ -232,7 +232,7 @@ func TestFaults(t *testing.T) {
 		produce(t, client, pulsar.ProducerOptions{Topic: "t"}, numbered(1, nil)...)
 	})
 	t.Run("disconnect", func(t *testing.T) {
-		on, client := inProcess(t, pulsartest.Options{Partitions: map[string]int{"t": 2}})
+		on, client := brokerAndClient(t, pulsartest.Options{Partitions: map[string]int{"t": 2}})
 		c := subscribe(t, client, pulsar.ConsumerOptions{Topic: "t", AckWithResponse: true})
 		defer on.broker.Inject(pulsartest.Fault{Command: "ACK", Topic: "t", Count: 1, Disconnect: true})()
 		produce(t, client, pulsar.ProducerOptions{Topic: "t"}, numbered(1, nil)...)
@@ -248,7 +248,7 @@ func TestFaults(t *testing.T) {
 		}
 	})
 	t.Run("ack error", func(t *testing.T) {
-		on, client := inProcess(t, pulsartest.Options{})
+		on, client := brokerAndClient(t, pulsartest.Options{})
 		c := subscribe(t, client, pulsar.ConsumerOptions{Topic: "t", AckWithResponse: true})
 		produce(t, client, pulsar.ProducerOptions{Topic: "t", DisableBatching: true}, numbered(2, func(i int) string { return fmt.Sprint(i) })...)
 		defer on.broker.Inject(pulsartest.Fault{Command: "ACK", Key: "1", Error: "something of our own"})()
@@ -258,7 +258,7 @@ func TestFaults(t *testing.T) {
 		}
 	})
 	t.Run("drop and delay", func(t *testing.T) {
-		on, client := inProcess(t, pulsartest.Options{})
+		on, client := brokerAndClient(t, pulsartest.Options{})
 		p, err := client.CreateProducer(pulsar.ProducerOptions{Topic: "t", SendTimeout: 500 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
@@ -280,7 +280,7 @@ func TestFaults(t *testing.T) {
 		p.SendAsync(context.Background(), &pulsar.ProducerMessage{}, func(pulsar.MessageID, *pulsar.ProducerMessage, error) {})
 	})
 	t.Run("schema", func(t *testing.T) {
-		on, client := inProcess(t, pulsartest.Options{})
+		on, client := brokerAndClient(t, pulsartest.Options{})
 		defer on.broker.Inject(pulsartest.Fault{Command: "GET_SCHEMA", Error: "TopicNotFound", Count: 1})()
 		const text = `{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}`
 		c := subscribe(t, client, pulsar.ConsumerOptions{Topic: "t"})
@@ -295,7 +295,7 @@ func TestFaults(t *testing.T) {
 		}
 	})
 	t.Run("slips", func(t *testing.T) {
-		on, _ := inProcess(t, pulsartest.Options{})
+		on, _ := brokerAndClient(t, pulsartest.Options{})
 		for _, f := range []pulsartest.Fault{{Command: "SENT"}, {Command: "SEND", Topic: "a/b"}} {
 			func() {
 				defer func() {
@@ -311,7 +311,7 @@ func TestFaults(t *testing.T) {
 
 // TestHostile sends what no client sends: it may end that connection, and nothing else.
 func TestHostile(t *testing.T) {
-	on, client := inProcess(t, pulsartest.Options{})
+	on, client := brokerAndClient(t, pulsartest.Options{})
 	frame := func(parts ...[]byte) []byte {
 		body := slices.Concat(parts...)
 		return append(binary.BigEndian.AppendUint32(nil, uint32(len(body))), body...)

@@ -37,425 +37,469 @@ func TestProduceAndConsume(t *testing.T) {
 		"by key":  {BatcherBuilderType: pulsar.KeyBasedBatchBuilder, CompressionType: pulsar.ZSTD},
 	} {
 		t.Run(name, func(t *testing.T) {
-			eachBroker(t, func(t *testing.T, on target) {
-				client := on.client(t)
-				o.Topic = on.topic(t, "produce")
-				c := subscribe(t, client, pulsar.ConsumerOptions{Topic: o.Topic})
-				event := time.UnixMilli(1_700_000_000_123)
-				sent := numbered(50, func(i int) string { return fmt.Sprint("k", i%3) })
-				for _, m := range sent {
-					m.EventTime, m.Properties = event, map[string]string{"p": string(m.Payload)}
-				}
-				produce(t, client, o, sent...)
-				byKey := map[string][]string{}
-				for range sent {
-					m := receive(t, c)
-					ack(t, c, m)
-					byKey[m.Key()] = append(byKey[m.Key()], string(m.Payload()))
-					if !m.EventTime().Equal(event) || m.Properties()["p"] != string(m.Payload()) || m.RedeliveryCount() != 0 {
-						t.Fatalf("%v %v %d", m.EventTime(), m.Properties(), m.RedeliveryCount())
+			for name, connect := range brokers {
+				t.Run(name, func(t *testing.T) {
+					on := connect(t)
+
+					client := on.client(t)
+					o.Topic = on.topic(t, "produce")
+					c := subscribe(t, client, pulsar.ConsumerOptions{Topic: o.Topic})
+					event := time.UnixMilli(1_700_000_000_123)
+					sent := numbered(50, func(i int) string { return fmt.Sprint("k", i%3) })
+					for _, m := range sent {
+						m.EventTime, m.Properties = event, map[string]string{"p": string(m.Payload)}
 					}
-				}
-				want := map[string][]string{}
-				for _, m := range sent {
-					want[m.Key] = append(want[m.Key], string(m.Payload))
-				}
-				if !maps.EqualFunc(byKey, want, slices.Equal) {
-					t.Fatal(byKey)
-				}
-				on.drained(t, o.Topic, "s")
-				if on.broker == nil {
-					return
-				}
-				stored := on.broker.Messages(o.Topic)
-				byKey = map[string][]string{}
-				for _, m := range stored {
-					byKey[m.Key] = append(byKey[m.Key], string(m.Value))
-					if !m.EventTime.Equal(event) || m.Properties["p"] != string(m.Value) || time.Since(m.PublishTime) > time.Hour {
-						t.Fatalf("%+v", m)
+					produce(t, client, o, sent...)
+					byKey := map[string][]string{}
+					for range sent {
+						m := receive(t, c)
+						ack(t, c, m)
+						byKey[m.Key()] = append(byKey[m.Key()], string(m.Payload()))
+						if !m.EventTime().Equal(event) || m.Properties()["p"] != string(m.Payload()) || m.RedeliveryCount() != 0 {
+							t.Fatalf("%v %v %d", m.EventTime(), m.Properties(), m.RedeliveryCount())
+						}
 					}
-				}
-				if !maps.EqualFunc(byKey, want, slices.Equal) {
-					t.Fatal("stored", byKey)
-				}
-			})
+					want := map[string][]string{}
+					for _, m := range sent {
+						want[m.Key] = append(want[m.Key], string(m.Payload))
+					}
+					if !maps.EqualFunc(byKey, want, slices.Equal) {
+						t.Fatal(byKey)
+					}
+					on.drained(t, o.Topic, "s")
+					if on.broker == nil {
+						return
+					}
+					stored := on.broker.Messages(o.Topic)
+					byKey = map[string][]string{}
+					for _, m := range stored {
+						byKey[m.Key] = append(byKey[m.Key], string(m.Value))
+						if !m.EventTime.Equal(event) || m.Properties["p"] != string(m.Value) || time.Since(m.PublishTime) > time.Hour {
+							t.Fatalf("%+v", m)
+						}
+					}
+					if !maps.EqualFunc(byKey, want, slices.Equal) {
+						t.Fatal("stored", byKey)
+					}
+				})
+			}
 		})
 	}
 }
 
 func TestTombstones(t *testing.T) {
-	eachBroker(t, func(t *testing.T, on target) {
-		for _, disable := range []bool{true, false} {
-			client, topic := on.client(t), on.topic(t, "tombstone")
-			c := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic})
-			produce(t, client, pulsar.ProducerOptions{Topic: topic, DisableBatching: disable},
-				&pulsar.ProducerMessage{Key: "a", Payload: []byte("x")}, &pulsar.ProducerMessage{Key: "a", Payload: nil})
-			if m := receive(t, c); string(m.Payload()) != "x" {
-				t.Fatal(m.Payload())
-			}
-			if m := receive(t, c); len(m.Payload()) != 0 {
-				t.Fatal(m.Payload())
-			}
-			if on.broker != nil {
-				if m := on.broker.Messages(topic); len(m) != 2 || m[0].Value == nil || m[1].Value != nil || m[1].Key != "a" {
-					t.Fatalf("%+v", m)
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+
+			for _, disable := range []bool{true, false} {
+				client, topic := on.client(t), on.topic(t, "tombstone")
+				c := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic})
+				produce(t, client, pulsar.ProducerOptions{Topic: topic, DisableBatching: disable},
+					&pulsar.ProducerMessage{Key: "a", Payload: []byte("x")}, &pulsar.ProducerMessage{Key: "a", Payload: nil})
+				if m := receive(t, c); string(m.Payload()) != "x" {
+					t.Fatal(m.Payload())
+				}
+				if m := receive(t, c); len(m.Payload()) != 0 {
+					t.Fatal(m.Payload())
+				}
+				if on.broker != nil {
+					if m := on.broker.Messages(topic); len(m) != 2 || m[0].Value == nil || m[1].Value != nil || m[1].Key != "a" {
+						t.Fatalf("%+v", m)
+					}
 				}
 			}
-		}
-	})
+		})
+	}
 }
 
 func TestExclusive(t *testing.T) {
-	eachBroker(t, func(t *testing.T, on target) {
-		client, topic := on.client(t), on.topic(t, "exclusive")
-		first := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.Exclusive})
-		if _, err := client.Subscribe(pulsar.ConsumerOptions{Topic: topic, SubscriptionName: "s"}); err == nil || !strings.Contains(err.Error(), "ConsumerBusy") {
-			t.Fatal(err)
-		}
-		if _, err := client.Subscribe(pulsar.ConsumerOptions{Topic: topic, SubscriptionName: "s", Type: pulsar.Shared}); err == nil {
-			t.Fatal("another type was let in")
-		}
-		produce(t, client, pulsar.ProducerOptions{Topic: topic}, numbered(20, nil)...)
-		var last pulsar.Message
-		for range 10 {
-			last = receive(t, first)
-		}
-		if err := first.AckCumulative(last); err != nil {
-			t.Fatal(err)
-		}
-		first.Close()
-		second := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic})
-		var got []string // the batch is delivered whole where a part of it is acknowledged, unless both sides keep track of parts
-		for range 20 {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			m, err := second.Receive(ctx)
-			cancel()
-			if err != nil {
-				break
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+
+			client, topic := on.client(t), on.topic(t, "exclusive")
+			first := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.Exclusive})
+			if _, err := client.Subscribe(pulsar.ConsumerOptions{Topic: topic, SubscriptionName: "s"}); err == nil || !strings.Contains(err.Error(), "ConsumerBusy") {
+				t.Fatal(err)
 			}
-			got = append(got, string(m.Payload()))
-			ack(t, second, m)
-		}
-		if len(got) < 10 || !slices.Equal(got[len(got)-10:], count(20)[10:]) {
-			t.Fatal(got)
-		}
-		on.drained(t, topic, "s")
-		if err := second.Unsubscribe(); err != nil {
-			t.Fatal(err)
-		}
-		if _, ok := on.stats(t, topic).Subscriptions["s"]; ok {
-			t.Fatal("still subscribed")
-		}
-	})
+			if _, err := client.Subscribe(pulsar.ConsumerOptions{Topic: topic, SubscriptionName: "s", Type: pulsar.Shared}); err == nil {
+				t.Fatal("another type was let in")
+			}
+			produce(t, client, pulsar.ProducerOptions{Topic: topic}, numbered(20, nil)...)
+			var last pulsar.Message
+			for range 10 {
+				last = receive(t, first)
+			}
+			if err := first.AckCumulative(last); err != nil {
+				t.Fatal(err)
+			}
+			first.Close()
+			second := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic})
+			var got []string // the batch is delivered whole where a part of it is acknowledged, unless both sides keep track of parts
+			for range 20 {
+				ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+				m, err := second.Receive(ctx)
+				cancel()
+				if err != nil {
+					break
+				}
+				got = append(got, string(m.Payload()))
+				ack(t, second, m)
+			}
+			if len(got) < 10 || !slices.Equal(got[len(got)-10:], count(20)[10:]) {
+				t.Fatal(got)
+			}
+			on.drained(t, topic, "s")
+			if err := second.Unsubscribe(); err != nil {
+				t.Fatal(err)
+			}
+			if _, ok := on.stats(t, topic).Subscriptions["s"]; ok {
+				t.Fatal("still subscribed")
+			}
+		})
+	}
 }
 
 func TestShared(t *testing.T) {
-	eachBroker(t, func(t *testing.T, on target) {
-		client, topic := on.client(t), on.topic(t, "shared")
-		a := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.Shared, ReceiverQueueSize: 30})
-		b := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.Shared, ReceiverQueueSize: 30})
-		produce(t, client, pulsar.ProducerOptions{Topic: topic, DisableBatching: true}, numbered(60, nil)...)
-		got := append(payloads(t, a, 20), payloads(t, b, 20)...) // each has had at least its share
-		a.Close()                                                // what is left goes to the other
-		got = append(got, payloads(t, b, 20)...)
-		slices.Sort(got)
-		want := count(60)
-		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Fatal(got)
-		}
-		on.drained(t, topic, "s")
-	})
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+
+			client, topic := on.client(t), on.topic(t, "shared")
+			a := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.Shared, ReceiverQueueSize: 30})
+			b := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.Shared, ReceiverQueueSize: 30})
+			produce(t, client, pulsar.ProducerOptions{Topic: topic, DisableBatching: true}, numbered(60, nil)...)
+			got := append(payloads(t, a, 20), payloads(t, b, 20)...) // each has had at least its share
+			a.Close()                                                // what is left goes to the other
+			got = append(got, payloads(t, b, 20)...)
+			slices.Sort(got)
+			want := count(60)
+			slices.Sort(want)
+			if !slices.Equal(got, want) {
+				t.Fatal(got)
+			}
+			on.drained(t, topic, "s")
+		})
+	}
 }
 
 func TestFailover(t *testing.T) {
-	eachBroker(t, func(t *testing.T, on target) {
-		client, topic := on.client(t), on.partitioned(t, "failover", 2)
-		a := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.Failover, Name: "a"})
-		b := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.Failover, Name: "b"})
-		time.Sleep(1500 * time.Millisecond) // a real broker waits a second before it moves a partition
-		produce(t, client, pulsar.ProducerOptions{Topic: topic + "-partition-0"}, numbered(10, nil)...)
-		produce(t, client, pulsar.ProducerOptions{Topic: topic + "-partition-1"}, numbered(10, nil)...)
-		if got := payloads(t, a, 10); !slices.Equal(got, count(10)) {
-			t.Fatal(got)
-		}
-		for range 10 { // not acknowledged
-			receive(t, b)
-		}
-		nothing(t, a)
-		b.Close()
-		if got := payloads(t, a, 10); !slices.Equal(got, count(10)) {
-			t.Fatal(got)
-		}
-		on.drained(t, topic, "s")
-	})
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+
+			client, topic := on.client(t), on.partitioned(t, "failover", 2)
+			a := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.Failover, Name: "a"})
+			b := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.Failover, Name: "b"})
+			time.Sleep(1500 * time.Millisecond) // a real broker waits a second before it moves a partition
+			produce(t, client, pulsar.ProducerOptions{Topic: topic + "-partition-0"}, numbered(10, nil)...)
+			produce(t, client, pulsar.ProducerOptions{Topic: topic + "-partition-1"}, numbered(10, nil)...)
+			if got := payloads(t, a, 10); !slices.Equal(got, count(10)) {
+				t.Fatal(got)
+			}
+			for range 10 { // not acknowledged
+				receive(t, b)
+			}
+			nothing(t, a)
+			b.Close()
+			if got := payloads(t, a, 10); !slices.Equal(got, count(10)) {
+				t.Fatal(got)
+			}
+			on.drained(t, topic, "s")
+		})
+	}
 }
 
 // TestKeyShared lets consumers join and leave while messages flow: a key's messages must come in order and be handled by one
 // consumer at a time, and none may be lost.
 func TestKeyShared(t *testing.T) {
-	eachBroker(t, func(t *testing.T, on target) {
-		client, topic := on.client(t), on.topic(t, "keyshared")
-		const total, keys = 3000, 17
-		var mu sync.Mutex
-		handled := map[string][]int{}
-		seen := map[string]bool{}
-		done := make(chan struct{})
-		consume := func(stop <-chan struct{}) {
-			c, err := client.Subscribe(pulsar.ConsumerOptions{
-				Topic: topic, SubscriptionName: "s", Type: pulsar.KeyShared, ReceiverQueueSize: 50,
-				SubscriptionInitialPosition: pulsar.SubscriptionPositionEarliest,
-			})
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer c.Close()
-			for {
-				select {
-				case <-stop:
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+
+			client, topic := on.client(t), on.topic(t, "keyshared")
+			const total, keys = 3000, 17
+			var mu sync.Mutex
+			handled := map[string][]int{}
+			seen := map[string]bool{}
+			done := make(chan struct{})
+			consume := func(stop <-chan struct{}) {
+				c, err := client.Subscribe(pulsar.ConsumerOptions{
+					Topic: topic, SubscriptionName: "s", Type: pulsar.KeyShared, ReceiverQueueSize: 50,
+					SubscriptionInitialPosition: pulsar.SubscriptionPositionEarliest,
+				})
+				if err != nil {
+					t.Error(err)
 					return
-				case m := <-c.Chan():
-					var n int
-					_, _ = fmt.Sscan(string(m.Payload()), &n)
-					mu.Lock()
-					if !seen[string(m.Payload())] {
-						seen[string(m.Payload())] = true
-						handled[m.Key()] = append(handled[m.Key()], n)
-						if len(seen) == total {
-							close(done)
+				}
+				defer c.Close()
+				for {
+					select {
+					case <-stop:
+						return
+					case m := <-c.Chan():
+						var n int
+						_, _ = fmt.Sscan(string(m.Payload()), &n)
+						mu.Lock()
+						if !seen[string(m.Payload())] {
+							seen[string(m.Payload())] = true
+							handled[m.Key()] = append(handled[m.Key()], n)
+							if len(seen) == total {
+								close(done)
+							}
 						}
-					}
-					mu.Unlock()
-					if err := c.Ack(m); err != nil {
-						t.Error(err)
+						mu.Unlock()
+						if err := c.Ack(m); err != nil {
+							t.Error(err)
+						}
 					}
 				}
 			}
-		}
-		var running sync.WaitGroup
-		start := func() (stop chan struct{}) {
-			stop = make(chan struct{})
-			running.Go(func() { consume(stop) })
-			return stop
-		}
-		stops := []chan struct{}{start(), start()}
-		running.Go(func() {
-			produce(t, client, pulsar.ProducerOptions{Topic: topic, BatcherBuilderType: pulsar.KeyBasedBatchBuilder, BatchingMaxMessages: 20},
-				numbered(total, func(i int) string { return fmt.Sprint(i % keys) })...)
+			var running sync.WaitGroup
+			start := func() (stop chan struct{}) {
+				stop = make(chan struct{})
+				running.Go(func() { consume(stop) })
+				return stop
+			}
+			stops := []chan struct{}{start(), start()}
+			running.Go(func() {
+				produce(t, client, pulsar.ProducerOptions{Topic: topic, BatcherBuilderType: pulsar.KeyBasedBatchBuilder, BatchingMaxMessages: 20},
+					numbered(total, func(i int) string { return fmt.Sprint(i % keys) })...)
+			})
+			for range 6 {
+				time.Sleep(50 * time.Millisecond)
+				stops = append(stops, start())
+				if len(stops) > 3 {
+					i := rand.IntN(len(stops))
+					close(stops[i])
+					stops = slices.Delete(stops, i, i+1)
+				}
+			}
+			select {
+			case <-done:
+			case <-time.After(2 * patience):
+				t.Error("lost:", total-len(seen))
+			}
+			for _, stop := range stops {
+				close(stop)
+			}
+			running.Wait()
+			for key, numbers := range handled {
+				if !slices.IsSorted(numbers) {
+					t.Errorf("key %s out of order: %v", key, numbers)
+				}
+			}
 		})
-		for range 6 {
-			time.Sleep(50 * time.Millisecond)
-			stops = append(stops, start())
-			if len(stops) > 3 {
-				i := rand.IntN(len(stops))
-				close(stops[i])
-				stops = slices.Delete(stops, i, i+1)
-			}
-		}
-		select {
-		case <-done:
-		case <-time.After(2 * patience):
-			t.Error("lost:", total-len(seen))
-		}
-		for _, stop := range stops {
-			close(stop)
-		}
-		running.Wait()
-		for key, numbers := range handled {
-			if !slices.IsSorted(numbers) {
-				t.Errorf("key %s out of order: %v", key, numbers)
-			}
-		}
-	})
+	}
 }
 
 // TestKeySharedWaits lets a consumer join while another holds messages of every key: what follows waits for their
 // acknowledgement.
 func TestKeySharedWaits(t *testing.T) {
-	eachBroker(t, func(t *testing.T, on target) {
-		client, topic := on.client(t), on.topic(t, "waits")
-		a := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.KeyShared, Name: "a"})
-		key := func(i int) string { return fmt.Sprint("key", i%50) }
-		p := pulsar.ProducerOptions{Topic: topic, DisableBatching: true}
-		produce(t, client, p, numbered(50, key)...)
-		var held []pulsar.Message
-		for range 50 {
-			held = append(held, receive(t, a))
-		}
-		b := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.KeyShared, Name: "b"})
-		produce(t, client, p, numbered(50, key)...)
-		nothing(t, b)
-		for _, m := range held {
-			ack(t, a, m)
-		}
-		seen := 0
-		for ; seen < 50; seen++ {
-			select {
-			case m := <-a.Chan():
-				ack(t, a, m)
-			case m := <-b.Chan():
-				ack(t, b, m)
-			case <-time.After(patience):
-				t.Fatal("stuck after", seen)
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+
+			client, topic := on.client(t), on.topic(t, "waits")
+			a := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.KeyShared, Name: "a"})
+			key := func(i int) string { return fmt.Sprint("key", i%50) }
+			p := pulsar.ProducerOptions{Topic: topic, DisableBatching: true}
+			produce(t, client, p, numbered(50, key)...)
+			var held []pulsar.Message
+			for range 50 {
+				held = append(held, receive(t, a))
 			}
-		}
-		on.drained(t, topic, "s")
-	})
+			b := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.KeyShared, Name: "b"})
+			produce(t, client, p, numbered(50, key)...)
+			nothing(t, b)
+			for _, m := range held {
+				ack(t, a, m)
+			}
+			seen := 0
+			for ; seen < 50; seen++ {
+				select {
+				case m := <-a.Chan():
+					ack(t, a, m)
+				case m := <-b.Chan():
+					ack(t, b, m)
+				case <-time.After(patience):
+					t.Fatal("stuck after", seen)
+				}
+			}
+			on.drained(t, topic, "s")
+		})
+	}
 }
 
 func TestNack(t *testing.T) {
-	eachBroker(t, func(t *testing.T, on target) {
-		client, topic := on.client(t), on.topic(t, "nack")
-		c := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.Shared, NackRedeliveryDelay: 50 * time.Millisecond})
-		produce(t, client, pulsar.ProducerOptions{Topic: topic, DisableBatching: true}, numbered(5, nil)...)
-		for range 5 {
-			m := receive(t, c)
-			if string(m.Payload()) == "3" {
-				c.Nack(m)
-			} else {
-				ack(t, c, m)
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+
+			client, topic := on.client(t), on.topic(t, "nack")
+			c := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.Shared, NackRedeliveryDelay: 50 * time.Millisecond})
+			produce(t, client, pulsar.ProducerOptions{Topic: topic, DisableBatching: true}, numbered(5, nil)...)
+			for range 5 {
+				m := receive(t, c)
+				if string(m.Payload()) == "3" {
+					c.Nack(m)
+				} else {
+					ack(t, c, m)
+				}
 			}
-		}
-		for n := uint32(1); n <= 3; n++ {
-			m := receive(t, c)
-			if string(m.Payload()) != "3" || m.RedeliveryCount() != n {
-				t.Fatal(string(m.Payload()), m.RedeliveryCount())
+			for n := uint32(1); n <= 3; n++ {
+				m := receive(t, c)
+				if string(m.Payload()) != "3" || m.RedeliveryCount() != n {
+					t.Fatal(string(m.Payload()), m.RedeliveryCount())
+				}
+				if n < 3 {
+					c.Nack(m)
+				} else {
+					ack(t, c, m)
+				}
 			}
-			if n < 3 {
-				c.Nack(m)
-			} else {
-				ack(t, c, m)
-			}
-		}
-		nothing(t, c)
-		on.drained(t, topic, "s")
-	})
+			nothing(t, c)
+			on.drained(t, topic, "s")
+		})
+	}
 }
 
 // TestBatchIndexAck acknowledges all of a batch but one message: with acknowledgement at batch index level only that one returns.
 func TestBatchIndexAck(t *testing.T) {
-	eachBroker(t, func(t *testing.T, on target) {
-		client, topic := on.client(t), on.topic(t, "index")
-		c := subscribe(t, client, pulsar.ConsumerOptions{
-			Topic: topic, Type: pulsar.Shared, NackRedeliveryDelay: 100 * time.Millisecond, EnableBatchIndexAcknowledgment: true,
-			AckGroupingOptions: &pulsar.AckGroupingOptions{MaxSize: 0, MaxTime: 0},
-		})
-		produce(t, client, pulsar.ProducerOptions{Topic: topic, BatchingMaxMessages: 10, BatchingMaxPublishDelay: time.Hour}, numbered(10, nil)...)
-		for range 10 {
-			m := receive(t, c)
-			if string(m.Payload()) == "9" {
-				c.Nack(m)
-			} else {
-				ack(t, c, m)
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+
+			client, topic := on.client(t), on.topic(t, "index")
+			c := subscribe(t, client, pulsar.ConsumerOptions{
+				Topic: topic, Type: pulsar.Shared, NackRedeliveryDelay: 100 * time.Millisecond, EnableBatchIndexAcknowledgment: true,
+				AckGroupingOptions: &pulsar.AckGroupingOptions{MaxSize: 0, MaxTime: 0},
+			})
+			produce(t, client, pulsar.ProducerOptions{Topic: topic, BatchingMaxMessages: 10, BatchingMaxPublishDelay: time.Hour}, numbered(10, nil)...)
+			for range 10 {
+				m := receive(t, c)
+				if string(m.Payload()) == "9" {
+					c.Nack(m)
+				} else {
+					ack(t, c, m)
+				}
 			}
-		}
-		if on.broker != nil {
-			eventually(t, func() bool { return on.broker.Backlog(topic, "s") == 1 })
-		}
-		m := receive(t, c)
-		if string(m.Payload()) != "9" || m.RedeliveryCount() != 1 {
-			t.Fatal(string(m.Payload()), m.RedeliveryCount())
-		}
-		ack(t, c, m)
-		nothing(t, c)
-		if on.batchIndexAck() {
-			on.drained(t, topic, "s")
-		}
-	})
+			if on.broker != nil {
+				eventually(t, func() bool { return on.broker.Backlog(topic, "s") == 1 })
+			}
+			m := receive(t, c)
+			if string(m.Payload()) != "9" || m.RedeliveryCount() != 1 {
+				t.Fatal(string(m.Payload()), m.RedeliveryCount())
+			}
+			ack(t, c, m)
+			nothing(t, c)
+			if on.batchIndexAck() {
+				on.drained(t, topic, "s")
+			}
+		})
+	}
 }
 
 func TestSeek(t *testing.T) {
-	eachBroker(t, func(t *testing.T, on target) {
-		client, topic := on.client(t), on.topic(t, "seek")
-		c := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic})
-		ids := produce(t, client, pulsar.ProducerOptions{Topic: topic, DisableBatching: true}, numbered(10, nil)...)
-		payloads(t, c, 10)
-		if err := c.Seek(ids[4]); err != nil { // to after it, as this client means it
-			t.Fatal(err)
-		}
-		if got := payloads(t, c, 5); !slices.Equal(got, count(10)[5:]) {
-			t.Fatal(got)
-		}
-		c.Close() // a seek by time would still drop what is before the message
-		c = subscribe(t, client, pulsar.ConsumerOptions{Topic: topic})
-		time.Sleep(20 * time.Millisecond)
-		middle := time.Now()
-		time.Sleep(20 * time.Millisecond)
-		produce(t, client, pulsar.ProducerOptions{Topic: topic}, numbered(3, nil)...)
-		payloads(t, c, 3)
-		if err := c.SeekByTime(middle); err != nil {
-			t.Fatal(err)
-		}
-		if got := payloads(t, c, 3); !slices.Equal(got, count(3)) {
-			t.Fatal(got)
-		}
-		for range 5 {
-			if err := c.SeekByTime(time.UnixMilli(1)); err != nil {
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+
+			client, topic := on.client(t), on.topic(t, "seek")
+			c := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic})
+			ids := produce(t, client, pulsar.ProducerOptions{Topic: topic, DisableBatching: true}, numbered(10, nil)...)
+			payloads(t, c, 10)
+			if err := c.Seek(ids[4]); err != nil { // to after it, as this client means it
 				t.Fatal(err)
 			}
-			if got := payloads(t, c, 1); got[0] != "0" {
+			if got := payloads(t, c, 5); !slices.Equal(got, count(10)[5:]) {
 				t.Fatal(got)
 			}
-		}
-		last, err := c.GetLastMessageIDs()
-		if err != nil || len(last) != 1 || last[0].BatchIdx() != 2 {
-			t.Fatal(last, err)
-		}
-	})
+			c.Close() // a seek by time would still drop what is before the message
+			c = subscribe(t, client, pulsar.ConsumerOptions{Topic: topic})
+			time.Sleep(20 * time.Millisecond)
+			middle := time.Now()
+			time.Sleep(20 * time.Millisecond)
+			produce(t, client, pulsar.ProducerOptions{Topic: topic}, numbered(3, nil)...)
+			payloads(t, c, 3)
+			if err := c.SeekByTime(middle); err != nil {
+				t.Fatal(err)
+			}
+			if got := payloads(t, c, 3); !slices.Equal(got, count(3)) {
+				t.Fatal(got)
+			}
+			for range 5 {
+				if err := c.SeekByTime(time.UnixMilli(1)); err != nil {
+					t.Fatal(err)
+				}
+				if got := payloads(t, c, 1); got[0] != "0" {
+					t.Fatal(got)
+				}
+			}
+			last, err := c.GetLastMessageIDs()
+			if err != nil || len(last) != 1 || last[0].BatchIdx() != 2 {
+				t.Fatal(last, err)
+			}
+		})
+	}
 }
 
 func TestReader(t *testing.T) {
-	eachBroker(t, func(t *testing.T, on target) {
-		client, topic := on.client(t), on.topic(t, "reader")
-		read := func(o pulsar.ReaderOptions, seek func(pulsar.Reader) error) []string {
-			t.Helper()
-			o.Topic = topic
-			r, err := client.CreateReader(o)
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer r.Close()
-			if seek != nil {
-				if err := seek(r); err != nil {
-					t.Fatal(err)
-				}
-			}
-			var got []string
-			for r.HasNext() {
-				ctx, cancel := context.WithTimeout(context.Background(), patience)
-				m, err := r.Next(ctx)
-				cancel()
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+
+			client, topic := on.client(t), on.topic(t, "reader")
+			read := func(o pulsar.ReaderOptions, seek func(pulsar.Reader) error) []string {
+				t.Helper()
+				o.Topic = topic
+				r, err := client.CreateReader(o)
 				if err != nil {
 					t.Fatal(err)
 				}
-				got = append(got, string(m.Payload()))
+				defer r.Close()
+				if seek != nil {
+					if err := seek(r); err != nil {
+						t.Fatal(err)
+					}
+				}
+				var got []string
+				for r.HasNext() {
+					ctx, cancel := context.WithTimeout(context.Background(), patience)
+					m, err := r.Next(ctx)
+					cancel()
+					if err != nil {
+						t.Fatal(err)
+					}
+					got = append(got, string(m.Payload()))
+				}
+				return got
 			}
-			return got
-		}
-		if got := read(pulsar.ReaderOptions{StartMessageID: pulsar.EarliestMessageID()}, nil); got != nil {
-			t.Fatal("empty topic:", got)
-		}
-		ids := produce(t, client, pulsar.ProducerOptions{Topic: topic, BatchingMaxMessages: 4, BatchingMaxPublishDelay: time.Hour}, numbered(10, nil)...)
-		for name, c := range map[string]struct {
-			o    pulsar.ReaderOptions
-			seek func(pulsar.Reader) error
-			want []string
-		}{
-			"earliest":  {o: pulsar.ReaderOptions{StartMessageID: pulsar.EarliestMessageID()}, want: count(10)},
-			"latest":    {o: pulsar.ReaderOptions{StartMessageID: pulsar.LatestMessageID()}},
-			"after":     {o: pulsar.ReaderOptions{StartMessageID: ids[5]}, want: count(10)[6:]},
-			"from":      {o: pulsar.ReaderOptions{StartMessageID: ids[5], StartMessageIDInclusive: true}, want: count(10)[5:]},
-			"last":      {o: pulsar.ReaderOptions{StartMessageID: ids[9]}},
-			"seek id":   {o: pulsar.ReaderOptions{StartMessageID: pulsar.LatestMessageID()}, seek: func(r pulsar.Reader) error { return r.Seek(ids[2]) }, want: count(10)[3:]},
-			"seek time": {o: pulsar.ReaderOptions{StartMessageID: pulsar.LatestMessageID()}, seek: func(r pulsar.Reader) error { return r.SeekByTime(time.UnixMilli(1)) }, want: count(10)},
-			"seek past": {o: pulsar.ReaderOptions{StartMessageID: pulsar.EarliestMessageID()}, seek: func(r pulsar.Reader) error { return r.SeekByTime(time.Now().Add(time.Hour)) }},
-		} {
-			if got := read(c.o, c.seek); !slices.Equal(got, c.want) {
-				t.Errorf("%s: %v", name, got)
+			if got := read(pulsar.ReaderOptions{StartMessageID: pulsar.EarliestMessageID()}, nil); got != nil {
+				t.Fatal("empty topic:", got)
 			}
-		}
-	})
+			ids := produce(t, client, pulsar.ProducerOptions{Topic: topic, BatchingMaxMessages: 4, BatchingMaxPublishDelay: time.Hour}, numbered(10, nil)...)
+			for name, c := range map[string]struct {
+				o    pulsar.ReaderOptions
+				seek func(pulsar.Reader) error
+				want []string
+			}{
+				"earliest":  {o: pulsar.ReaderOptions{StartMessageID: pulsar.EarliestMessageID()}, want: count(10)},
+				"latest":    {o: pulsar.ReaderOptions{StartMessageID: pulsar.LatestMessageID()}},
+				"after":     {o: pulsar.ReaderOptions{StartMessageID: ids[5]}, want: count(10)[6:]},
+				"from":      {o: pulsar.ReaderOptions{StartMessageID: ids[5], StartMessageIDInclusive: true}, want: count(10)[5:]},
+				"last":      {o: pulsar.ReaderOptions{StartMessageID: ids[9]}},
+				"seek id":   {o: pulsar.ReaderOptions{StartMessageID: pulsar.LatestMessageID()}, seek: func(r pulsar.Reader) error { return r.Seek(ids[2]) }, want: count(10)[3:]},
+				"seek time": {o: pulsar.ReaderOptions{StartMessageID: pulsar.LatestMessageID()}, seek: func(r pulsar.Reader) error { return r.SeekByTime(time.UnixMilli(1)) }, want: count(10)},
+				"seek past": {o: pulsar.ReaderOptions{StartMessageID: pulsar.EarliestMessageID()}, seek: func(r pulsar.Reader) error { return r.SeekByTime(time.Now().Add(time.Hour)) }},
+			} {
+				if got := read(c.o, c.seek); !slices.Equal(got, c.want) {
+					t.Errorf("%s: %v", name, got)
+				}
+			}
+		})
+	}
 }
 
 func TestSchemas(t *testing.T) {
@@ -465,191 +509,222 @@ func TestSchemas(t *testing.T) {
 		A int32   `avro:"a"`
 		B *string `avro:"b"`
 	}
-	eachBroker(t, func(t *testing.T, on target) {
-		client, topic := on.client(t), on.topic(t, "schemas")
-		c := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic})
-		for _, text := range []string{v1, v2, v1} {
-			produce(t, client, pulsar.ProducerOptions{Topic: topic, Schema: pulsar.NewAvroSchema(text, nil)}, &pulsar.ProducerMessage{Value: r{A: 7}})
-		}
-		for _, version := range []byte{0, 1, 0} {
-			m := receive(t, c)
-			if !bytes.Equal(m.SchemaVersion(), []byte{0, 0, 0, 0, 0, 0, 0, version}) {
-				t.Fatal(m.SchemaVersion())
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+
+			client, topic := on.client(t), on.topic(t, "schemas")
+			c := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic})
+			for _, text := range []string{v1, v2, v1} {
+				produce(t, client, pulsar.ProducerOptions{Topic: topic, Schema: pulsar.NewAvroSchema(text, nil)}, &pulsar.ProducerMessage{Value: r{A: 7}})
 			}
-		}
-		for _, s := range []pulsar.Schema{pulsar.NewStringSchema(nil), pulsar.NewJSONSchema(v1, nil)} {
-			_, err := client.CreateProducer(pulsar.ProducerOptions{Topic: topic, Schema: s})
-			if err == nil || !strings.Contains(err.Error(), "IncompatibleSchema") {
-				t.Fatal(err)
+			for _, version := range []byte{0, 1, 0} {
+				m := receive(t, c)
+				if !bytes.Equal(m.SchemaVersion(), []byte{0, 0, 0, 0, 0, 0, 0, version}) {
+					t.Fatal(m.SchemaVersion())
+				}
 			}
-			_, err = client.Subscribe(pulsar.ConsumerOptions{Topic: topic, SubscriptionName: "other", Schema: s})
-			if err == nil || !strings.Contains(err.Error(), "IncompatibleSchema") {
-				t.Fatal(err)
+			for _, s := range []pulsar.Schema{pulsar.NewStringSchema(nil), pulsar.NewJSONSchema(v1, nil)} {
+				_, err := client.CreateProducer(pulsar.ProducerOptions{Topic: topic, Schema: s})
+				if err == nil || !strings.Contains(err.Error(), "IncompatibleSchema") {
+					t.Fatal(err)
+				}
+				_, err = client.Subscribe(pulsar.ConsumerOptions{Topic: topic, SubscriptionName: "other", Schema: s})
+				if err == nil || !strings.Contains(err.Error(), "IncompatibleSchema") {
+					t.Fatal(err)
+				}
 			}
-		}
-		path := "/schemas/" + strings.TrimPrefix(topic, "persistent://")
-		if status, body := on.admin("GET", path+"/schema/1", ""); status != http.StatusOK || !strings.Contains(body, `"version":1,"type":"AVRO"`) {
-			t.Fatal(status, body)
-		}
-		produce(t, client, pulsar.ProducerOptions{Topic: topic}, &pulsar.ProducerMessage{Payload: []byte("no schema")})
-	})
+			path := "/schemas/" + strings.TrimPrefix(topic, "persistent://")
+			if status, body := on.admin("GET", path+"/schema/1", ""); status != http.StatusOK || !strings.Contains(body, `"version":1,"type":"AVRO"`) {
+				t.Fatal(status, body)
+			}
+			produce(t, client, pulsar.ProducerOptions{Topic: topic}, &pulsar.ProducerMessage{Payload: []byte("no schema")})
+		})
+	}
 }
 
 func TestPartitions(t *testing.T) {
-	eachBroker(t, func(t *testing.T, on target) {
-		client, topic := on.client(t), on.partitioned(t, "partitions", 2)
-		if names, err := client.TopicPartitions(topic); err != nil || !slices.Equal(names, []string{topic + "-partition-0", topic + "-partition-1"}) {
-			t.Fatal(names, err)
-		}
-		c := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.KeyShared, AutoDiscoveryPeriod: 100 * time.Millisecond})
-		produce(t, client, pulsar.ProducerOptions{Topic: topic, HashingScheme: pulsar.Murmur3_32Hash}, numbered(40, func(i int) string { return fmt.Sprint(i) })...)
-		payloads(t, c, 40)
-		if status, body := on.admin("POST", topicPath(topic)+"/partitions", "4"); status != http.StatusNoContent {
-			t.Fatal(status, body)
-		}
-		for _, part := range []string{"-partition-2", "-partition-3"} {
-			eventually(t, func() bool { return len(on.stats(t, topic+part).Subscriptions["s"].Consumers) == 1 })
-		}
-		produce(t, client, pulsar.ProducerOptions{Topic: topic, HashingScheme: pulsar.Murmur3_32Hash}, numbered(40, func(i int) string { return fmt.Sprint(i) })...)
-		used := map[int32]bool{}
-		for range 40 {
-			m := receive(t, c)
-			used[m.ID().PartitionIdx()] = true
-			ack(t, c, m)
-		}
-		if len(used) != 4 {
-			t.Fatal(used)
-		}
-		on.drained(t, topic, "s")
-		if n := on.stats(t, topic).MsgInCounter; n != 80 {
-			t.Fatal(n)
-		}
-	})
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+
+			client, topic := on.client(t), on.partitioned(t, "partitions", 2)
+			if names, err := client.TopicPartitions(topic); err != nil || !slices.Equal(names, []string{topic + "-partition-0", topic + "-partition-1"}) {
+				t.Fatal(names, err)
+			}
+			c := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.KeyShared, AutoDiscoveryPeriod: 100 * time.Millisecond})
+			produce(t, client, pulsar.ProducerOptions{Topic: topic, HashingScheme: pulsar.Murmur3_32Hash}, numbered(40, func(i int) string { return fmt.Sprint(i) })...)
+			payloads(t, c, 40)
+			if status, body := on.admin("POST", topicPath(topic)+"/partitions", "4"); status != http.StatusNoContent {
+				t.Fatal(status, body)
+			}
+			for _, part := range []string{"-partition-2", "-partition-3"} {
+				eventually(t, func() bool { return len(on.stats(t, topic+part).Subscriptions["s"].Consumers) == 1 })
+			}
+			produce(t, client, pulsar.ProducerOptions{Topic: topic, HashingScheme: pulsar.Murmur3_32Hash}, numbered(40, func(i int) string { return fmt.Sprint(i) })...)
+			used := map[int32]bool{}
+			for range 40 {
+				m := receive(t, c)
+				used[m.ID().PartitionIdx()] = true
+				ack(t, c, m)
+			}
+			if len(used) != 4 {
+				t.Fatal(used)
+			}
+			on.drained(t, topic, "s")
+			if n := on.stats(t, topic).MsgInCounter; n != 80 {
+				t.Fatal(n)
+			}
+		})
+	}
 }
 
 func TestPattern(t *testing.T) {
-	eachBroker(t, func(t *testing.T, on target) {
-		client, topic := on.client(t), on.topic(t, "pattern")
-		for _, suffix := range []string{"-a", "-b", "x"} {
-			produce(t, client, pulsar.ProducerOptions{Topic: topic + suffix}, &pulsar.ProducerMessage{Payload: []byte(suffix)})
-			t.Cleanup(func() { on.admin("DELETE", topicPath(topic+suffix)+"?force=true", "") })
-		}
-		c := subscribe(t, client, pulsar.ConsumerOptions{TopicsPattern: regexp.QuoteMeta(topic) + "-.*"})
-		got := payloads(t, c, 2)
-		slices.Sort(got)
-		if !slices.Equal(got, []string{"-a", "-b"}) {
-			t.Fatal(got)
-		}
-		nothing(t, c)
-	})
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+
+			client, topic := on.client(t), on.topic(t, "pattern")
+			for _, suffix := range []string{"-a", "-b", "x"} {
+				produce(t, client, pulsar.ProducerOptions{Topic: topic + suffix}, &pulsar.ProducerMessage{Payload: []byte(suffix)})
+				t.Cleanup(func() { on.admin("DELETE", topicPath(topic+suffix)+"?force=true", "") })
+			}
+			c := subscribe(t, client, pulsar.ConsumerOptions{TopicsPattern: regexp.QuoteMeta(topic) + "-.*"})
+			got := payloads(t, c, 2)
+			slices.Sort(got)
+			if !slices.Equal(got, []string{"-a", "-b"}) {
+				t.Fatal(got)
+			}
+			nothing(t, c)
+		})
+	}
 }
 
 func TestDeadLetterPolicy(t *testing.T) {
-	eachBroker(t, func(t *testing.T, on target) {
-		client, topic := on.client(t), on.topic(t, "dlq")
-		dlq := on.topic(t, "dead")
-		dead := subscribe(t, client, pulsar.ConsumerOptions{Topic: dlq})
-		c := subscribe(t, client, pulsar.ConsumerOptions{
-			Topic: topic, Type: pulsar.Shared, NackRedeliveryDelay: 20 * time.Millisecond,
-			DLQ: &pulsar.DLQPolicy{MaxDeliveries: 2, DeadLetterTopic: dlq},
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+
+			client, topic := on.client(t), on.topic(t, "dlq")
+			dlq := on.topic(t, "dead")
+			dead := subscribe(t, client, pulsar.ConsumerOptions{Topic: dlq})
+			c := subscribe(t, client, pulsar.ConsumerOptions{
+				Topic: topic, Type: pulsar.Shared, NackRedeliveryDelay: 20 * time.Millisecond,
+				DLQ: &pulsar.DLQPolicy{MaxDeliveries: 2, DeadLetterTopic: dlq},
+			})
+			produce(t, client, pulsar.ProducerOptions{Topic: topic, DisableBatching: true}, numbered(3, nil)...)
+			for acked := 0; acked < 2; {
+				m := receive(t, c)
+				if string(m.Payload()) == "1" {
+					c.Nack(m)
+					continue
+				}
+				ack(t, c, m)
+				acked++
+			}
+			eventually(t, func() bool { // the client takes a message to the dead letters when it is to be received once more
+				select {
+				case m := <-c.Chan():
+					c.Nack(m)
+				default:
+				}
+				return on.stats(t, dlq).MsgInCounter == 1
+			})
+			if got := payloads(t, dead, 1); got[0] != "1" {
+				t.Fatal(got)
+			}
+			on.drained(t, topic, "s")
 		})
-		produce(t, client, pulsar.ProducerOptions{Topic: topic, DisableBatching: true}, numbered(3, nil)...)
-		for acked := 0; acked < 2; {
-			m := receive(t, c)
-			if string(m.Payload()) == "1" {
-				c.Nack(m)
-				continue
-			}
-			ack(t, c, m)
-			acked++
-		}
-		go func() { // the client takes a message to the dead letters when it is received once more
-			for m := range c.Chan() {
-				c.Nack(m)
-			}
-		}()
-		if got := payloads(t, dead, 1); got[0] != "1" {
-			t.Fatal(got)
-		}
-		on.drained(t, topic, "s")
-	})
+	}
 }
 
 func TestDelayedDelivery(t *testing.T) {
-	eachBroker(t, func(t *testing.T, on target) {
-		client, topic := on.client(t), on.topic(t, "delayed")
-		for _, kind := range []pulsar.SubscriptionType{pulsar.Shared, pulsar.KeyShared} {
-			c := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: kind, SubscriptionName: fmt.Sprint(kind)})
-			start := time.Now()
-			produce(t, client, pulsar.ProducerOptions{Topic: topic, DisableBatching: true},
-				&pulsar.ProducerMessage{Payload: []byte("late"), DeliverAfter: 1200 * time.Millisecond}, &pulsar.ProducerMessage{Payload: []byte("now")})
-			if got := payloads(t, c, 1); got[0] != "now" {
-				t.Fatal(got)
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+
+			client, topic := on.client(t), on.topic(t, "delayed")
+			for _, kind := range []pulsar.SubscriptionType{pulsar.Shared, pulsar.KeyShared} {
+				c := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: kind, SubscriptionName: fmt.Sprint(kind)})
+				start := time.Now()
+				produce(t, client, pulsar.ProducerOptions{Topic: topic, DisableBatching: true},
+					&pulsar.ProducerMessage{Payload: []byte("late"), DeliverAfter: 1200 * time.Millisecond}, &pulsar.ProducerMessage{Payload: []byte("now")})
+				if got := payloads(t, c, 1); got[0] != "now" {
+					t.Fatal(got)
+				}
+				if got := payloads(t, c, 1); got[0] != "late" || time.Since(start) < 500*time.Millisecond {
+					t.Fatal(got, time.Since(start))
+				}
+				c.Close()
+				if kind == pulsar.Shared {
+					topic = on.topic(t, "delayed")
+				}
 			}
-			if got := payloads(t, c, 1); got[0] != "late" || time.Since(start) < 500*time.Millisecond {
-				t.Fatal(got, time.Since(start))
-			}
-			c.Close()
-			if kind == pulsar.Shared {
-				topic = on.topic(t, "delayed")
-			}
-		}
-	})
+		})
+	}
 }
 
 func TestChunks(t *testing.T) {
-	eachBroker(t, func(t *testing.T, on target) {
-		client, topic := on.client(t), on.topic(t, "chunks")
-		c := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic})
-		large := bytes.Repeat([]byte("0123456789"), 30_000)
-		produce(t, client, pulsar.ProducerOptions{Topic: topic, DisableBatching: true, EnableChunking: true, ChunkMaxMessageSize: 64 << 10, CompressionType: pulsar.ZSTD},
-			&pulsar.ProducerMessage{Key: "k", Payload: large}, &pulsar.ProducerMessage{Payload: []byte("small")})
-		produce(t, client, pulsar.ProducerOptions{Topic: topic, DisableBatching: true, EnableChunking: true, ChunkMaxMessageSize: 64 << 10},
-			&pulsar.ProducerMessage{Key: "k", Payload: large})
-		for _, want := range [][]byte{large, []byte("small"), large} {
-			if m := receive(t, c); !bytes.Equal(m.Payload(), want) {
-				t.Fatal(len(m.Payload()))
-			} else {
-				ack(t, c, m)
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+
+			client, topic := on.client(t), on.topic(t, "chunks")
+			c := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic})
+			large := bytes.Repeat([]byte("0123456789"), 30_000)
+			produce(t, client, pulsar.ProducerOptions{Topic: topic, DisableBatching: true, EnableChunking: true, ChunkMaxMessageSize: 64 << 10, CompressionType: pulsar.ZSTD},
+				&pulsar.ProducerMessage{Key: "k", Payload: large}, &pulsar.ProducerMessage{Payload: []byte("small")})
+			produce(t, client, pulsar.ProducerOptions{Topic: topic, DisableBatching: true, EnableChunking: true, ChunkMaxMessageSize: 64 << 10},
+				&pulsar.ProducerMessage{Key: "k", Payload: large})
+			for _, want := range [][]byte{large, []byte("small"), large} {
+				if m := receive(t, c); !bytes.Equal(m.Payload(), want) {
+					t.Fatal(len(m.Payload()))
+				} else {
+					ack(t, c, m)
+				}
 			}
-		}
-		if on.broker != nil {
-			if m := on.broker.Messages(topic); len(m) != 3 || !bytes.Equal(m[2].Value, large) || m[2].Key != "k" {
-				t.Fatal(len(m))
+			if on.broker != nil {
+				if m := on.broker.Messages(topic); len(m) != 3 || !bytes.Equal(m[2].Value, large) || m[2].Key != "k" {
+					t.Fatal(len(m))
+				}
 			}
-		}
-	})
+		})
+	}
 }
 
 func TestAccessModes(t *testing.T) {
-	eachBroker(t, func(t *testing.T, on target) {
-		client, topic := on.client(t), on.topic(t, "access")
-		p, err := client.CreateProducer(pulsar.ProducerOptions{Topic: topic, ProducerAccessMode: pulsar.ProducerAccessModeExclusive})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer p.Close()
-		if _, err := client.CreateProducer(pulsar.ProducerOptions{Topic: topic}); err == nil || !strings.Contains(err.Error(), "ProducerBusy") {
-			t.Fatal(err)
-		}
-		waited := make(chan error)
-		go func() {
-			q, err := client.CreateProducer(pulsar.ProducerOptions{Topic: topic, ProducerAccessMode: pulsar.ProducerAccessModeWaitForExclusive})
-			if err == nil {
-				q.Close()
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+
+			client, topic := on.client(t), on.topic(t, "access")
+			p, err := client.CreateProducer(pulsar.ProducerOptions{Topic: topic, ProducerAccessMode: pulsar.ProducerAccessModeExclusive})
+			if err != nil {
+				t.Fatal(err)
 			}
-			waited <- err
-		}()
-		select {
-		case err := <-waited:
-			t.Fatal("did not wait:", err)
-		case <-time.After(200 * time.Millisecond):
-		}
-		p.Close()
-		if err := <-waited; err != nil {
-			t.Fatal(err)
-		}
-	})
+			defer p.Close()
+			if _, err := client.CreateProducer(pulsar.ProducerOptions{Topic: topic}); err == nil || !strings.Contains(err.Error(), "ProducerBusy") {
+				t.Fatal(err)
+			}
+			waited := make(chan error)
+			go func() {
+				q, err := client.CreateProducer(pulsar.ProducerOptions{Topic: topic, ProducerAccessMode: pulsar.ProducerAccessModeWaitForExclusive})
+				if err == nil {
+					q.Close()
+				}
+				waited <- err
+			}()
+			select {
+			case err := <-waited:
+				t.Fatal("did not wait:", err)
+			case <-time.After(200 * time.Millisecond):
+			}
+			p.Close()
+			if err := <-waited; err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
 }
 
 func TestGetSchemaByVersion(t *testing.T) {
@@ -657,13 +732,17 @@ func TestGetSchemaByVersion(t *testing.T) {
 	type r struct {
 		A int32 `avro:"a"`
 	}
-	eachBroker(t, func(t *testing.T, on target) {
-		client, topic := on.client(t), on.partitioned(t, "getschema", 2)
-		produce(t, client, pulsar.ProducerOptions{Topic: topic, Schema: pulsar.NewAvroSchema(text, nil)}, &pulsar.ProducerMessage{Value: r{A: 7}})
-		c := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic}) // without a schema of its own: the client asks for the writer's
-		var v r
-		if err := receive(t, c).GetSchemaValue(&v); err != nil || v.A != 7 {
-			t.Fatal(v, err)
-		}
-	})
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+
+			client, topic := on.client(t), on.partitioned(t, "getschema", 2)
+			produce(t, client, pulsar.ProducerOptions{Topic: topic, Schema: pulsar.NewAvroSchema(text, nil)}, &pulsar.ProducerMessage{Value: r{A: 7}})
+			c := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic}) // without a schema of its own: the client asks for the writer's
+			var v r
+			if err := receive(t, c).GetSchemaValue(&v); err != nil || v.A != 7 {
+				t.Fatal(v, err)
+			}
+		})
+	}
 }

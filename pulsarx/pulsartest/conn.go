@@ -340,6 +340,16 @@ func (c *conn) sendLastMessageID(requestID uint64, last, markDelete messageID) {
 	c.reply(cmdGetLastMessageIDResp, appendMessageID(body, 3, markDelete, justEntry))
 }
 
+// forgetProducer drops a producer without a word: its client is about to reconnect.
+func (c *conn) forgetProducer(id uint64) {
+	c.broker.mu.Lock()
+	defer c.broker.mu.Unlock()
+	if p := c.producers[id]; p != nil {
+		c.closed[id] = true
+		c.removeProducer(p)
+	}
+}
+
 func (c *conn) removeProducer(p *producer) {
 	delete(c.producers, p.id)
 	p.topic.removeProducer(p)

@@ -22,25 +22,24 @@ type entry struct {
 
 // metadata is MessageMetadata, as far as a broker needs it.
 type metadata struct {
-	producer            string
-	sequenceID          uint64
-	published, event    int64
-	properties          map[string]string
-	key                 string
-	keyB64, hasKey      bool
-	orderingKey         []byte
-	compression         uint64
-	uncompressedSize    uint32
-	messages            int
-	batched             bool
-	schemaVersion       []byte
-	deliverAt           int64
-	marker              bool
-	nullValue           bool
-	encrypted           bool
-	uuid                string
-	chunks, chunk       int
-	chunkedMessageBytes int
+	producer         string
+	sequenceID       uint64
+	published, event int64
+	properties       map[string]string
+	key              string
+	keyB64, hasKey   bool
+	orderingKey      []byte
+	compression      uint64
+	uncompressedSize uint32
+	messages         int
+	batched          bool
+	schemaVersion    []byte
+	deliverAt        int64
+	marker           bool
+	nullValue        bool
+	encrypted        bool
+	uuid             string
+	chunks, chunk    int
 }
 
 func (m *metadata) decode(b []byte) error {
@@ -80,17 +79,23 @@ func (m *metadata) decode(b []byte) error {
 			m.marker = true
 		case 25:
 			m.nullValue = d.bool()
-		case 26:
-			m.uuid = d.string()
-		case 27:
-			m.chunks = int(int32(d.value))
-		case 28:
-			m.chunkedMessageBytes = int(int32(d.value))
-		case 29:
-			m.chunk = int(int32(d.value))
+		default:
+			m.decodeChunk(&d)
 		}
 	}
 	return d.err
+}
+
+// decodeChunk reads what is said of a chunk.
+func (m *metadata) decodeChunk(d *decoder) {
+	switch d.num {
+	case 26:
+		m.uuid = d.string()
+	case 27:
+		m.chunks = int(int32(d.value))
+	case 29:
+		m.chunk = int(int32(d.value))
+	}
 }
 
 // stickyKey is what Key_Shared distributes by: the ordering key, else the key, else something that differs for each entry.

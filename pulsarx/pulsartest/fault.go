@@ -24,11 +24,14 @@ type Fault struct {
 	After, Count int
 	// Error is the name of a ServerError, such as ServiceNotReady, PersistenceError or TopicNotFound, with an optional text behind
 	// a colon; any other text comes as UnknownError. It is sent as the command's own failure: SEND_ERROR for SEND, ACK_RESPONSE
-	// for an ACK that wants one, and so on. FLOW, REDELIVER and an ACK that wants no answer are just not carried out.
+	// for an ACK that wants one, and so on. FLOW, REDELIVER and an ACK that wants no answer are just not carried out. What a
+	// producer has sent behind a failed SEND is ignored until it reconnects, so that its order is kept, as when Pulsar fences a
+	// topic; but for NotAllowedError and TopicTerminatedError, after which clients do not reconnect.
 	Error string
 	// Delay holds up the command, and the ones behind it on its connection, before anything else.
 	Delay time.Duration
-	// Drop ignores the command: it is not carried out, and no answer comes.
+	// Drop ignores the command: it is not carried out, and no answer comes. Where another SEND follows a dropped one, its receipt
+	// tells the client of the gap, and it reconnects and sends both: messages come twice.
 	Drop bool
 	// Disconnect closes the connection.
 	Disconnect bool
@@ -131,7 +134,11 @@ func (c *conn) fault(kind command, r request) (serve, goOn bool) {
 	switch {
 	case f.Drop:
 	case f.Error != "":
-		r.fail(c, parseRefusal(f.Error))
+		why := parseRefusal(f.Error)
+		r.fail(c, why)
+		if send, ok := r.(*sendRequest); ok && why.code != notAllowedError && why.code != topicTerminated {
+			c.forgetProducer(send.producerID)
+		}
 	case !f.Disconnect:
 		return true, true
 	}

@@ -12,53 +12,35 @@ type request interface {
 	topic(c *conn) string
 }
 
+var requests = map[command]func() request{
+	cmdConnect:             func() request { return &connectRequest{} },
+	cmdAuthResponse:        func() request { return &authResponse{} },
+	cmdPing:                func() request { return &pingRequest{} },
+	cmdPong:                func() request { return &pongRequest{} },
+	cmdPartitionedMetadata: func() request { return &partitionsRequest{} },
+	cmdLookup:              func() request { return &lookupRequest{} },
+	cmdProducer:            func() request { return &producerRequest{userNamed: true} },
+	cmdSend:                func() request { return &sendRequest{highestSequenceID: noSequenceID} },
+	cmdCloseProducer:       func() request { return &closeProducerRequest{} },
+	cmdSubscribe:           func() request { return &subscribeRequest{durable: true, create: true} },
+	cmdFlow:                func() request { return &flowRequest{} },
+	cmdAck:                 func() request { return &ackRequest{} },
+	cmdRedeliver:           func() request { return &redeliverRequest{} },
+	cmdUnsubscribe:         func() request { return &unsubscribeRequest{} },
+	cmdCloseConsumer:       func() request { return &closeConsumerRequest{} },
+	cmdSeek:                func() request { return &seekRequest{} },
+	cmdGetLastMessageID:    func() request { return &lastMessageIDRequest{} },
+	cmdConsumerStats:       func() request { return &consumerStatsRequest{} },
+	cmdGetTopics:           func() request { return &topicsRequest{} },
+	cmdGetSchema:           func() request { return &getSchemaRequest{} },
+	cmdGetOrCreateSchema:   func() request { return &createSchemaRequest{} },
+}
+
 func newRequest(kind command) request {
-	switch kind {
-	case cmdSend:
-		return &sendRequest{highestSequenceID: noSequenceID}
-	case cmdAck:
-		return &ackRequest{}
-	case cmdFlow:
-		return &flowRequest{}
-	case cmdConnect:
-		return &connectRequest{}
-	case cmdAuthResponse:
-		return &authResponse{}
-	case cmdPing:
-		return &pingRequest{}
-	case cmdPong:
-		return &pongRequest{}
-	case cmdPartitionedMetadata:
-		return &partitionsRequest{}
-	case cmdLookup:
-		return &lookupRequest{}
-	case cmdProducer:
-		return &producerRequest{epoch: 0, userNamed: true}
-	case cmdCloseProducer:
-		return &closeProducerRequest{}
-	case cmdSubscribe:
-		return &subscribeRequest{durable: true, create: true}
-	case cmdUnsubscribe:
-		return &unsubscribeRequest{}
-	case cmdCloseConsumer:
-		return &closeConsumerRequest{}
-	case cmdRedeliver:
-		return &redeliverRequest{}
-	case cmdSeek:
-		return &seekRequest{}
-	case cmdGetLastMessageID:
-		return &lastMessageIDRequest{}
-	case cmdConsumerStats:
-		return &consumerStatsRequest{}
-	case cmdGetTopics:
-		return &topicsRequest{}
-	case cmdGetSchema:
-		return &getSchemaRequest{}
-	case cmdGetOrCreateSchema:
-		return &createSchemaRequest{}
-	default:
-		return &unknownRequest{kind: kind}
+	if known := requests[kind]; known != nil {
+		return known()
 	}
+	return &unknownRequest{kind: kind}
 }
 
 // numbered is a request that is answered under its number.

@@ -28,29 +28,28 @@ type target struct {
 	broker        *pulsartest.Broker // nil for a real one
 }
 
-func eachBroker(t *testing.T, test func(*testing.T, target)) {
-	t.Run("pulsartest", func(t *testing.T) {
-		b := newBroker(t, pulsartest.Options{})
-		test(t, target{url: b.URL(), adminURL: b.AdminURL(), broker: b})
-	})
-	t.Run("pulsar", func(t *testing.T) {
-		test(t, realBroker(t))
-	})
+var brokers = map[string]func(testing.TB) target{"pulsartest": inProcess, "pulsar": realBroker}
+
+func inProcess(tb testing.TB) target {
+	tb.Helper()
+	b := newBroker(tb, pulsartest.Options{})
+	return target{url: b.URL(), adminURL: b.AdminURL(), broker: b}
 }
 
-func realBroker(t testing.TB) target {
-	return target{url: servicetest.Env(t, "PULSAR_URL"), adminURL: servicetest.Env(t, "PULSAR_ADMIN_URL")}
+func realBroker(tb testing.TB) target {
+	tb.Helper()
+	return target{url: servicetest.Env(tb, "PULSAR_URL"), adminURL: servicetest.Env(tb, "PULSAR_ADMIN_URL")}
 }
 
-func newBroker(t testing.TB, o pulsartest.Options) *pulsartest.Broker {
-	t.Helper()
+func newBroker(tb testing.TB, o pulsartest.Options) *pulsartest.Broker {
+	tb.Helper()
 	b, err := pulsartest.NewBroker(o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		if err := b.Close(); err != nil {
-			t.Error(err)
+			tb.Error(err)
 		}
 	})
 	return b
@@ -59,9 +58,10 @@ func newBroker(t testing.TB, o pulsartest.Options) *pulsartest.Broker {
 var topics atomic.Int64
 
 // topic is the full name of a topic that no other test uses. It is deleted after the test.
-func (on target) topic(t testing.TB, name string) string {
+func (on target) topic(tb testing.TB, name string) string {
+	tb.Helper()
 	name = fmt.Sprintf("persistent://public/default/%s-%d-%d", name, time.Now().UnixNano(), topics.Add(1))
-	t.Cleanup(func() {
+	tb.Cleanup(func() {
 		on.admin("DELETE", topicPath(name)+"/partitions?force=true", "")
 		on.admin("DELETE", topicPath(name)+"?force=true", "")
 	})
@@ -69,6 +69,7 @@ func (on target) topic(t testing.TB, name string) string {
 }
 
 func (on target) partitioned(t *testing.T, name string, n int) string {
+	t.Helper()
 	name = on.topic(t, name)
 	if status, body := on.admin("PUT", topicPath(name)+"/partitions", fmt.Sprint(n)); status != http.StatusNoContent {
 		t.Fatal(status, body)
@@ -147,13 +148,13 @@ func eventually(t *testing.T, ok func() bool) {
 	}
 }
 
-func (on target) client(t testing.TB) pulsar.Client {
-	t.Helper()
+func (on target) client(tb testing.TB) pulsar.Client {
+	tb.Helper()
 	c, err := pulsar.NewClient(pulsar.ClientOptions{URL: on.url, Logger: quietLogger(), OperationTimeout: patience})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(c.Close)
+	tb.Cleanup(c.Close)
 	return c
 }
 
@@ -161,24 +162,24 @@ func quietLogger() log.Logger {
 	return log.NewLoggerWithSlog(slog.New(slog.DiscardHandler))
 }
 
-func produce(t testing.TB, c pulsar.Client, o pulsar.ProducerOptions, messages ...*pulsar.ProducerMessage) []pulsar.MessageID {
-	t.Helper()
+func produce(tb testing.TB, c pulsar.Client, o pulsar.ProducerOptions, messages ...*pulsar.ProducerMessage) []pulsar.MessageID {
+	tb.Helper()
 	p, err := c.CreateProducer(o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer p.Close()
 	ids := make([]pulsar.MessageID, len(messages))
 	for i, m := range messages {
 		p.SendAsync(context.Background(), m, func(id pulsar.MessageID, _ *pulsar.ProducerMessage, err error) {
 			if err != nil {
-				t.Error(err)
+				tb.Error(err)
 			}
 			ids[i] = id
 		})
 	}
-	if err := p.Flush(); err != nil {
-		t.Fatal(err)
+	if err := p.FlushWithCtx(context.Background()); err != nil {
+		tb.Fatal(err)
 	}
 	return ids
 }
@@ -195,56 +196,56 @@ func numbered(n int, key func(i int) string) []*pulsar.ProducerMessage {
 	return messages
 }
 
-func subscribe(t testing.TB, c pulsar.Client, o pulsar.ConsumerOptions) pulsar.Consumer {
-	t.Helper()
+func subscribe(tb testing.TB, c pulsar.Client, o pulsar.ConsumerOptions) pulsar.Consumer {
+	tb.Helper()
 	if o.SubscriptionName == "" {
 		o.SubscriptionName = "s"
 	}
 	o.SubscriptionInitialPosition = pulsar.SubscriptionPositionEarliest
 	consumer, err := c.Subscribe(o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(consumer.Close)
+	tb.Cleanup(consumer.Close)
 	return consumer
 }
 
-func receive(t testing.TB, c pulsar.Consumer) pulsar.Message {
-	t.Helper()
+func receive(tb testing.TB, c pulsar.Consumer) pulsar.Message {
+	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	m, err := c.Receive(ctx)
 	if err != nil {
-		t.Fatal("receive:", err)
+		tb.Fatal("receive:", err)
 	}
 	return m
 }
 
 // nothing checks that no message comes for a while.
-func nothing(t testing.TB, c pulsar.Consumer) {
-	t.Helper()
+func nothing(tb testing.TB, c pulsar.Consumer) {
+	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
 	if m, err := c.Receive(ctx); err == nil {
-		t.Fatalf("received %s %v", m.Payload(), m.ID())
+		tb.Fatalf("received %s %v", m.Payload(), m.ID())
 	}
 }
 
-func ack(t testing.TB, c pulsar.Consumer, m pulsar.Message) {
-	t.Helper()
+func ack(tb testing.TB, c pulsar.Consumer, m pulsar.Message) {
+	tb.Helper()
 	if err := c.Ack(m); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 }
 
 // payloads receives and acknowledges n messages.
-func payloads(t testing.TB, c pulsar.Consumer, n int) []string {
-	t.Helper()
+func payloads(tb testing.TB, c pulsar.Consumer, n int) []string {
+	tb.Helper()
 	var got []string
 	for range n {
-		m := receive(t, c)
+		m := receive(tb, c)
 		got = append(got, string(m.Payload()))
-		ack(t, c, m)
+		ack(tb, c, m)
 	}
 	return got
 }

@@ -39,12 +39,18 @@ func TestWire(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			eachBroker(t, func(t *testing.T, on target) { playScript(t, on, file) })
+			for name, connect := range brokers {
+				t.Run(name, func(t *testing.T) {
+					on := connect(t)
+					playScript(t, on, file)
+				})
+			}
 		})
 	}
 }
 
 func playScript(t *testing.T, on target, file string) {
+	t.Helper()
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -75,7 +81,7 @@ func playScript(t *testing.T, on target, file string) {
 				t.Fatalf("%s:%d:\n got %s\nwant %s", file, n+1, got, want)
 			}
 		}
-		if !(recording && op == "<") {
+		if !recording || op != "<" {
 			fmt.Fprintln(&out, line)
 		}
 		if recording && (op == ">" || op == "!") {
@@ -215,6 +221,7 @@ type rawConn struct {
 }
 
 func dialRaw(t *testing.T, url string) *rawConn {
+	t.Helper()
 	socket, err := net.Dial("tcp", strings.TrimPrefix(url, "pulsar://"))
 	if err != nil {
 		t.Fatal(err)
@@ -226,6 +233,7 @@ func (c *rawConn) close() { _ = c.socket.Close() }
 
 // newProto makes a message of the protocol from the client's own registered types.
 func newProto(t *testing.T, name protoreflect.FullName) proto.Message {
+	t.Helper()
 	kind, err := protoregistry.GlobalTypes.FindMessageByName("pulsar.proto." + name)
 	if err != nil {
 		t.Fatal(err)
@@ -234,6 +242,7 @@ func newProto(t *testing.T, name protoreflect.FullName) proto.Message {
 }
 
 func textProto(t *testing.T, name protoreflect.FullName, text string) []byte {
+	t.Helper()
 	m := newProto(t, name)
 	if err := prototext.Unmarshal([]byte(text), m); err != nil {
 		t.Fatalf("%s: %v", text, err)
@@ -246,6 +255,7 @@ func textProto(t *testing.T, name protoreflect.FullName, text string) []byte {
 }
 
 func (c *rawConn) send(t *testing.T, command, metadata, payload string) {
+	t.Helper()
 	cmd := textProto(t, "BaseCommand", command)
 	var entry []byte
 	if metadata != "" {
@@ -257,6 +267,7 @@ func (c *rawConn) send(t *testing.T, command, metadata, payload string) {
 }
 
 func rawEntry(t *testing.T, metadata string, payload []byte) []byte {
+	t.Helper()
 	meta := textProto(t, "MessageMetadata", metadata)
 	body := binary.BigEndian.AppendUint32(nil, uint32(len(meta)))
 	body = slices.Concat(body, meta, payload)
@@ -266,6 +277,7 @@ func rawEntry(t *testing.T, metadata string, payload []byte) []byte {
 }
 
 func (c *rawConn) receive(t *testing.T, wait time.Duration) string {
+	t.Helper()
 	for {
 		frame, err := c.frame(wait)
 		switch {
