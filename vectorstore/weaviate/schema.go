@@ -197,7 +197,14 @@ func (c *conn) fit(ctx context.Context, have, want class) (class, error) {
 		if there[p.Name] != nil {
 			continue
 		}
-		if err := c.addProperty(ctx, want.Class, p); err != nil {
+		err := c.addProperty(ctx, want.Class, p)
+		if restCode(err) == http.StatusUnprocessableEntity {
+			// Another process may have added it in between.
+			if again, errAgain := c.class(ctx, want.Class); errAgain == nil && newProperties(again.Properties)[p.Name] != nil {
+				return c.fit(ctx, again, want)
+			}
+		}
+		if err != nil {
 			return class{}, fmt.Errorf("weaviate: collection %s at %s: adding property %s: %w", want.Class, c.httpAddr, p.Name, err)
 		}
 		added = true

@@ -3,7 +3,9 @@ package weaviate
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -127,6 +129,38 @@ func TestServerConcurrentNew(t *testing.T) {
 			m[0].Object.Properties["added"], m[0].Object.Properties["too"] = 1.5, []bool{true}
 			if err := s.Apply(context.Background(), m); err != nil {
 				t.Error(err)
+			}
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	running.Wait()
+}
+
+// TestServerConcurrentNewOfOthers: several processes find a collection that someone else has made, and each adds what it lacks.
+func TestServerConcurrentNewOfOthers(t *testing.T) {
+	o := serverOptions(t)
+	theirs := o.withDefaults().wanted()
+	theirs.Properties = []classProperty{{Name: "n", DataType: []string{"int"}}}
+	if err := testConn(t, o).rest(t.Context(), http.MethodPost, "/v1/schema", theirs, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 6 {
+		o.Properties = append(o.Properties, Property{Name: fmt.Sprintf("p%d", i), DataType: Text})
+	}
+	var running sync.WaitGroup
+	for range 4 {
+		running.Go(func() {
+			s, err := New(context.Background(), o)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for _, p := range slices.Concat(o.Properties, []Property{{Name: versionProperty}, {Name: inputsProperty}}) {
+				if s.schema.Load().properties[p.Name] == nil {
+					t.Errorf("property %s is missing", p.Name)
+				}
 			}
 			if err := s.Close(); err != nil {
 				t.Error(err)
