@@ -161,14 +161,25 @@ func (f *folder) readTokenizerConfig(dir string) error {
 	return f.lower(*c.ModelMaxLength, path, "model_max_length")
 }
 
+// sentenceConfigs are the names that sentence-transformers has given one file, by the model's type; it reads the first that is there.
+var sentenceConfigs = []string{
+	"sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json", "sentence_camembert_config.json",
+	"sentence_albert_config.json", "sentence_xlm-roberta_config.json", "sentence_xlnet_config.json",
+}
+
 func (f *folder) readSentenceConfig(dir string) error {
 	var c struct {
 		MaxSeqLength *float64 `json:"max_seq_length"`
 		LowerCase    bool     `json:"do_lower_case"`
 	}
-	path := filepath.Join(dir, "sentence_bert_config.json")
-	if _, err := readJSON(path, &c); err != nil {
-		return err
+	var path string
+	for _, name := range sentenceConfigs {
+		path = filepath.Join(dir, name)
+		if found, err := readJSON(path, &c); err != nil {
+			return err
+		} else if found {
+			break
+		}
 	}
 	if c.LowerCase {
 		return fmt.Errorf("%w: %s: do_lower_case", ErrUnsupported, path)

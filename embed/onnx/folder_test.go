@@ -30,6 +30,10 @@ func TestReadFolder(t *testing.T) {
 		"in a subfolder":     {folder: moved, want: folder{pooling: poolMean, limit: 16, normalize: true}, onnx: "0_Transformer/onnx/model.onnx"},
 		"limit of tokenizer": {folder: base.with("tokenizer_config.json", files{"model_max_length": 9}), want: folder{pooling: poolMean, limit: 9}},
 		"limit of positions": {folder: base.with("sentence_bert_config.json", nil), want: folder{pooling: poolMean, limit: 512}},
+		"limit in an older file": {
+			folder: base.with("sentence_bert_config.json", nil).with("sentence_distilbert_config.json", files{"max_seq_length": 12}),
+			want:   folder{pooling: poolMean, limit: 12},
+		},
 		"no limit of its own": {
 			folder: base.with("sentence_bert_config.json", files{"max_seq_length": nil}).with("tokenizer_config.json", nil), want: folder{pooling: poolMean, limit: 512},
 		},

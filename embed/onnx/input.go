@@ -8,40 +8,11 @@ import (
 	"io"
 	"path/filepath"
 	"slices"
-
-	"github.com/tidemark-go/tidemark/embed/tokenizer"
 )
 
 // input is a text as the graph reads it.
 type input struct {
 	ids, types []int32
-}
-
-// truncate cuts an encoding to limit tokens. Special tokens (those of zero width) at either end stay: the last token is [SEP] as
-// in a text that fits, which is what the model was trained on.
-func truncate(e tokenizer.Encoding, limit int) (input, error) {
-	n := len(e.IDs)
-	if n == 0 || len(e.TypeIDs) != n || len(e.Offsets) != n {
-		return input{}, fmt.Errorf("%w: no tokens", ErrUnsupported)
-	}
-	if n <= limit {
-		return input{ids: e.IDs, types: e.TypeIDs}, nil
-	}
-	special := func(i int) bool { return e.Offsets[i][0] == e.Offsets[i][1] }
-	head, tail := 0, 0
-	for head < n && special(head) {
-		head++
-	}
-	for tail < n-head && special(n-1-tail) {
-		tail++
-	}
-	if head+tail > limit {
-		return input{}, fmt.Errorf("%w: %d special tokens, but only %d tokens a text", ErrUnsupported, head+tail, limit)
-	}
-	return input{
-		ids:   slices.Concat(e.IDs[:limit-tail], e.IDs[n-tail:]),
-		types: slices.Concat(e.TypeIDs[:limit-tail], e.TypeIDs[n-tail:]),
-	}, nil
 }
 
 // plan groups the inputs that have no error into runs: texts of like length together, the longest last, at most so many tokens with

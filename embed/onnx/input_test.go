@@ -7,58 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"testing"
-
-	"github.com/tidemark-go/tidemark/embed/tokenizer"
 )
-
-func TestTruncate(t *testing.T) {
-	// encoding of head special tokens 1.., words ordinary ones 10.., and tail special ones 90..
-	encoding := func(head, words, tail int) tokenizer.Encoding {
-		e := tokenizer.Encoding{}
-		for i := range head + words + tail {
-			id, width := int32(i+1), 0
-			switch {
-			case i >= head+words:
-				id = int32(90 + i - head - words)
-			case i >= head:
-				id, width = int32(10+i-head), 1
-			}
-			e.IDs = append(e.IDs, id)
-			e.TypeIDs = append(e.TypeIDs, 0)
-			e.Offsets = append(e.Offsets, [2]int{i, i + width})
-		}
-		return e
-	}
-	tests := map[string]struct {
-		encoding tokenizer.Encoding
-		limit    int
-		want     []int32 // nil: error
-	}{
-		"fits":              {encoding(1, 2, 1), 4, []int32{1, 10, 11, 90}},
-		"one too many":      {encoding(1, 3, 1), 4, []int32{1, 10, 11, 90}},
-		"only special":      {encoding(1, 0, 1), 2, []int32{1, 90}},
-		"no words left":     {encoding(1, 5, 1), 2, []int32{1, 90}},
-		"two at the end":    {encoding(0, 5, 2), 4, []int32{10, 11, 90, 91}},
-		"none at the end":   {encoding(1, 5, 0), 3, []int32{1, 10, 11}},
-		"limit too small":   {encoding(1, 5, 1), 1, nil},
-		"empty":             {tokenizer.Encoding{}, 8, nil},
-		"only special, cut": {encoding(9, 0, 0), 4, nil},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			got, err := truncate(test.encoding, test.limit)
-			if test.want == nil {
-				if !errors.Is(err, ErrUnsupported) {
-					t.Errorf("%v, error %v", got, err)
-				}
-				return
-			}
-			if err != nil || !slices.Equal(got.ids, test.want) || len(got.types) != len(got.ids) {
-				t.Errorf("%v, error %v, want %v", got, err, test.want)
-			}
-		})
-	}
-}
 
 // TestPlan checks on random batches what a plan promises: every input without an error once, the budget kept, like lengths together.
 func TestPlan(t *testing.T) {

@@ -20,17 +20,18 @@ var environment struct {
 	library string // resolved path; empty until a library has been loaded
 }
 
-// loadLibrary makes the environment with the library at path, or checks that it was made with the same one.
-func loadLibrary(path string) error {
+// loadLibrary makes the environment with the library at path, or checks that it was made with the same one. Errors say where the
+// path comes from.
+func loadLibrary(path, from string) error {
 	resolved, err := filepath.Abs(path)
 	if err == nil {
 		resolved, err = filepath.EvalSymlinks(resolved)
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrLibrary, err)
+		return fmt.Errorf("%w: %s (from %s): %w", ErrLibrary, path, from, err)
 	}
 	if info, err := os.Stat(resolved); err != nil || !info.Mode().IsRegular() {
-		return fmt.Errorf("%w: %s is not a file; give libonnxruntime itself", ErrLibrary, path)
+		return fmt.Errorf("%w: %s (from %s) is not a file; give libonnxruntime itself", ErrLibrary, path, from)
 	}
 	environment.Lock()
 	defer environment.Unlock()
@@ -39,15 +40,15 @@ func loadLibrary(path string) error {
 		return nil
 	case "":
 	default:
-		return fmt.Errorf("%w: %s was asked for, but this process already runs %s, and can have only one",
-			ErrLibrary, resolved, environment.library)
+		return fmt.Errorf("%w: %s (from %s) was asked for, but this process already runs %s, and can have only one",
+			ErrLibrary, resolved, from, environment.library)
 	}
 	ort.SetSharedLibraryPath(resolved)
 	if err := ort.InitializeEnvironment(ort.WithLogLevelFatal()); err != nil {
 		if strings.Contains(err.Error(), "ORT API base: 2") { // what onnxruntime_go says when the library lacks its API version
-			return fmt.Errorf("%w: %s is too old: version 1.29 or newer is needed, 1.31.1 is tested", ErrLibrary, resolved)
+			return fmt.Errorf("%w: %s (from %s) is too old: version 1.29 or newer is needed, 1.31.1 is tested", ErrLibrary, resolved, from)
 		}
-		return fmt.Errorf("%w: %s: %w", ErrLibrary, resolved, oneLine(err))
+		return fmt.Errorf("%w: %s (from %s): %w", ErrLibrary, resolved, from, oneLine(err))
 	}
 	environment.library = resolved
 	return nil

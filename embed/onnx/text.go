@@ -75,16 +75,17 @@ func NewText(ctx context.Context, o TextOptions) (*Text, error) {
 
 // startRuntime loads the library that the caller or the environment names, else the pinned one.
 func startRuntime(ctx context.Context, cache pinned.Cache, library string) error {
-	if library == "" {
-		library = os.Getenv("ONNXRUNTIME_LIB")
+	if library != "" {
+		return loadLibrary(library, "TextOptions.Library")
 	}
-	if library == "" {
-		var err error
-		if library, err = cache.Library(ctx); err != nil {
-			return fmt.Errorf("%w: %w", ErrDownload, err)
-		}
+	if library = os.Getenv("ONNXRUNTIME_LIB"); library != "" {
+		return loadLibrary(library, "ONNXRUNTIME_LIB")
 	}
-	return loadLibrary(library)
+	library, err := cache.Library(ctx)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrDownload, err)
+	}
+	return loadLibrary(library, "the cache")
 }
 
 // probe embeds the empty text, so that a graph whose answer is not what it declares, or does not fit the folder, fails at once.
@@ -129,6 +130,9 @@ func openText(o TextOptions) (*Text, string, error) {
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("%w: %w", ErrModel, err)
+	}
+	if _, err := tok.AppendEncode(tokenizer.Encoding{}, "", f.limit); err != nil { // the limit does not hold the special tokens
+		return nil, "", fmt.Errorf("%w: %s: %w", ErrUnsupported, o.Dir, err)
 	}
 	fingerprint, err := fingerprint(f, g, s)
 	if err != nil {
@@ -296,17 +300,16 @@ func (t *Text) runGraph(ctx context.Context, data [][]int64, rows, width int, hi
 }
 
 func (t *Text) encode(text string) (input, error) {
-	encoding, err := t.tokenizer.Encode(text)
+	e, err := t.tokenizer.AppendEncode(tokenizer.Encoding{}, text, t.model.MaxLength)
 	if err != nil {
 		return input{}, permanentError{fmt.Errorf("onnx: %w", err)}
 	}
-	in, err := truncate(encoding, t.model.MaxLength)
-	if err != nil {
-		return input{}, permanentError{err}
+	if len(e.IDs) == 0 { // blank, and the folder's tokenizer adds no special tokens
+		return input{}, permanentError{fmt.Errorf("%w: a text without any token", ErrUnsupported)}
 	}
-	if id := slices.Max(in.ids); t.folder.vocabulary > 0 && int(id) >= t.folder.vocabulary {
+	if id := slices.Max(e.IDs); t.folder.vocabulary > 0 && int(id) >= t.folder.vocabulary {
 		return input{}, permanentError{fmt.Errorf("%w: the tokenizer's id %d is outside of config.json's vocabulary of %d",
 			ErrModel, id, t.folder.vocabulary)}
 	}
-	return in, nil
+	return input{ids: e.IDs, types: e.TypeIDs}, nil
 }

@@ -495,9 +495,9 @@ func TestLibrary(t *testing.T) {
 		want             []string
 	}{
 		"a text file":              {option: textFile, want: []string{"library: true", textFile}},
-		"nowhere":                  {option: filepath.Join(dir, "absent.so"), want: []string{"library: true", "absent.so"}},
+		"nowhere":                  {option: filepath.Join(dir, "absent.so"), want: []string{"library: true", "absent.so (from TextOptions.Library)"}},
 		"a folder":                 {option: dir, want: []string{"library: true", "not a file"}},
-		"variable to nowhere":      {variable: filepath.Join(dir, "absent2.so"), want: []string{"library: true", "absent2.so"}},
+		"variable to nowhere":      {variable: filepath.Join(dir, "no folder", "absent2.so"), want: []string{"library: true", "absent2.so (from ONNXRUNTIME_LIB)"}},
 		"variable":                 {variable: good, want: []string{"answer: <nil>"}},
 		"option before variable":   {option: good, variable: textFile, want: []string{"answer: <nil>"}},
 		"not ONNX Runtime at all":  {option: otherLibrary(t), want: []string{"library: true", "OrtGetApiBase"}},
