@@ -144,6 +144,9 @@ func (c Cache) folder(ctx context.Context, b bundle) (string, error) {
 		return "", fmt.Errorf("cache folder: %w: set TIDEMARK_CACHE to a folder that can be written", err)
 	}
 	unlock, err := lock(ctx, dir+".lock", func() { c.say("waiting for another process that downloads " + b.name) })
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		return "", fmt.Errorf("%s: %w", b.name, err)
+	}
 	if err != nil {
 		return "", fmt.Errorf("cache folder: %w: set TIDEMARK_CACHE to a folder that can be written", err)
 	}
@@ -159,9 +162,7 @@ func (c Cache) folder(ctx context.Context, b bundle) (string, error) {
 
 // make downloads and unpacks a bundle beside dir and renames it to dir. The caller holds the bundle's lock.
 func (c Cache) make(ctx context.Context, b bundle, dir string) (err error) {
-	if err := removeLeftovers(dir); err != nil {
-		return err
-	}
+	removeLeftovers(dir)
 	tmp, err := os.MkdirTemp(filepath.Dir(dir), filepath.Base(dir)+".tmp-")
 	if err != nil {
 		return err
@@ -208,18 +209,18 @@ func (c Cache) make(ctx context.Context, b bundle, dir string) (err error) {
 	return syncFolder(filepath.Dir(dir))
 }
 
-// removeLeftovers removes the folders of attempts that were killed. Under the lock they are nobody's.
-func removeLeftovers(dir string) error {
+// removeLeftovers removes the folders of attempts that were killed. Under the lock they are nobody's, but a pip that outlived its
+// parent may still write to one: what can't be removed now stays for the next time, and misleads nobody.
+func removeLeftovers(dir string) {
 	if !locks {
-		return nil
+		return
 	}
-	entries, err := os.ReadDir(filepath.Dir(dir))
+	entries, _ := os.ReadDir(filepath.Dir(dir))
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), filepath.Base(dir)+".tmp-") {
-			err = errors.Join(err, os.RemoveAll(filepath.Join(filepath.Dir(dir), e.Name())))
+			_ = os.RemoveAll(filepath.Join(filepath.Dir(dir), e.Name()))
 		}
 	}
-	return err
 }
 
 func (c Cache) say(line string) {
