@@ -103,7 +103,7 @@ func (s *Store) parse(ctx context.Context, m []vectorstore.Mutation, errs []erro
 		o := &m[i].Object
 		w := &write{id: o.ID, action: m[i].Action, version: o.Version, inputs: maps.Clone(o.Inputs), items: []int{i}}
 		var err error
-		if w.properties, err = encodeProperties(known, refusedNames, values[i]); err == nil {
+		if w.properties, err = encodeProperties(known, refusedNames, values[i]); err == nil && w.action != vectorstore.Delete {
 			w.vectors, err = s.encodeVectors(o.Vectors, dims)
 		}
 		if err != nil {

@@ -454,6 +454,20 @@ func TestDeleteIsRememberedFirst(t *testing.T) {
 	}
 }
 
+// TestDeleteNeedsARefAlone: what else the object of a Delete has, another mutation might need; here it means nothing.
+func TestDeleteNeedsARefAlone(t *testing.T) {
+	f := &faultyServer{remove: func(int, *pb.BatchDeleteRequest) (*pb.BatchDeleteReply, error) {
+		return &pb.BatchDeleteReply{Matches: 1, Successful: 1}, nil
+	}}
+	m := deletes(1)
+	m[0].Object.Vectors = map[string][]float32{"text_vector": {0}, "unknown": {1}}
+	m[0].Object.Properties = map[string]any{"id": func() {}}
+	m[0].Object.Inputs = map[string]string{"\xff": "\xff"}
+	if err := faultyStore(t, f, Options{}).Apply(t.Context(), m); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestHeaders(t *testing.T) {
 	f := &faultyServer{}
 	s := faultyStore(t, f, Options{APIKey: " secret\n"})
