@@ -50,6 +50,8 @@ func (c *change[T]) deletes() bool { return c.Op == cdc.OpDelete || c.Op == cdc.
 
 // rows handles events of which none is a truncate.
 func (s *Sink[T]) rows(ctx context.Context, events []cdc.Event[T], errs []error) {
+	s.truncating.RLock()
+	defer s.truncating.RUnlock()
 	b := &batch[T]{Sink: s, events: events, errs: errs, results: make([]result, len(events))}
 	rows := b.collect()
 	if len(rows) > 0 {
@@ -134,18 +136,18 @@ func checkEvent[T any](e *cdc.Event[T]) error {
 
 // guard reads what is stored, finishes the events that are older, and orders the others.
 func (b *batch[T]) guard(ctx context.Context, rows []*row[T]) {
-	refs := make([]Ref, len(rows))
+	refs := make([]Ref, len(rows), len(rows)+1)
 	for i, r := range rows {
 		refs[i] = r.ref
 	}
-	var stored []*Object
-	err := b.telemetry.read(ctx, len(refs), func(ctx context.Context) (err error) {
-		stored, err = b.store.Get(ctx, refs)
-		if err == nil && len(stored) != len(refs) {
-			err = fmt.Errorf("vectorstore: the store returned %d objects for %d", len(stored), len(refs))
-		}
-		return err
-	})
+	if _, ok := b.store.(VersionedClearer); ok {
+		refs = append(refs, truncated)
+	}
+	stored, err := b.get(ctx, refs)
+	var cleared cdc.Position
+	if err == nil && len(refs) > len(rows) {
+		cleared = clearing(versionOf(stored[len(rows)]))
+	}
 	for i, r := range rows {
 		if err != nil {
 			b.fail(r, 0, err)
@@ -155,35 +157,60 @@ func (b *batch[T]) guard(ctx context.Context, rows []*row[T]) {
 		changes := r.pending
 		r.pending = make([]change[T], 0, len(changes))
 		for _, c := range changes {
-			if !r.admit(c) {
+			if !r.admit(c, cleared) {
 				b.finish(r, c, Stale)
 			}
 		}
 	}
 }
 
-// admit puts a change in its place among the pending ones, and returns false when the store has a later one.
+// get reads objects, aligned with refs.
+func (s *Sink[T]) get(ctx context.Context, refs []Ref) (stored []*Object, err error) {
+	err = s.telemetry.read(ctx, len(refs), func(ctx context.Context) (err error) {
+		stored, err = s.store.Get(ctx, refs)
+		if err == nil && len(stored) != len(refs) {
+			err = fmt.Errorf("vectorstore: the store returned %d objects for %d", len(stored), len(refs))
+		}
+		return err
+	})
+	return stored, err
+}
+
+// versionOf returns the position that an object shows, the zero Position, which comes after nothing, where it is unknown.
+func versionOf(o *Object) cdc.Position {
+	if o == nil {
+		return cdc.Position{}
+	}
+	p, _ := cdc.ParsePosition(o.Version) // what is no position is unknown
+	return p
+}
+
+// admit puts a change in its place among the pending ones, and returns false when the store has a later one, or was
+// cleared later.
 //
 // A position without an LSN, such as that of a tombstone or of a row of an incremental snapshot, takes over the one
 // that it is known to come after. Otherwise an old change that the source repeats, with its old LSN in a new message,
 // would pass for newer.
-func (r *row[T]) admit(c change[T]) bool {
-	var before cdc.Position // the zero Position comes after nothing
-	if r.stored != nil {
-		before, _ = cdc.ParsePosition(r.stored.Version) // what is no position is unknown
-	}
+func (r *row[T]) admit(c change[T], cleared cdc.Position) bool {
+	before := versionOf(r.stored)
 	order, known := c.position.Compare(before)
+	c.repeat = known && order == 0
 	if known && order < 0 {
 		return false
 	}
-	c.repeat = known && order == 0
+	if order, known = c.position.Compare(cleared); known && order < 0 {
+		return false
+	}
 	at := len(r.pending)
 	for at > 0 && c.before(&r.pending[at-1]) {
 		at--
 	}
 	c.late = at < len(r.pending)
-	if at > 0 {
+	switch {
+	case at > 0:
 		before = r.pending[at-1].position
+	case before.LSN == 0:
+		before = cleared
 	}
 	if c.position.LSN == 0 && c.position.Epoch == before.Epoch {
 		c.position.LSN = before.LSN

@@ -38,9 +38,14 @@
 // guard is read and written by the sink, not by the store in one step: one consumer at a time may own a key, as it does
 // in a Key_Shared, Failover or Exclusive subscription.
 //
-// A truncate has no key, so nothing orders it against other keys: it clears the store when it is handled, in its place
-// within the batch. Where several workers consume a table that is truncated, or a truncate is delivered twice, a row
-// written in between may be cleared with the rest until its next change.
+// A truncate has no key, so a topic does not order it against the rows; its LSN does, since Postgres locks the table.
+// On a [VersionedClearer] the sink removes what is older, keeps what is newer, and remembers the truncate, as the
+// deletion of an object that no row has: older events that come after it are stale, and so is an older truncate. Within
+// one Sink a truncate waits for the calls of Handle that are at work, and they for it. Three cases are not covered. A
+// second process may be writing an older row at that very moment, which then stays until its next change or the next
+// truncate. So may a row that an incremental snapshot read before the truncate, which has no LSN. And a truncate without
+// an LSN, or on a [Clearer] without versions, removes everything, whenever it comes. A truncate clears the store, not a
+// table: a store that shows two tables is no place for it.
 //
 // # Errors
 //

@@ -74,7 +74,7 @@ func truncate(lsn uint64) cdc.Event[product] {
 // clearable is what the sink can make use of.
 type clearable interface {
 	vectorstore.Store
-	vectorstore.Clearer
+	vectorstore.VersionedClearer
 }
 
 // watched is a store that counts its calls, and fails on demand.
@@ -86,7 +86,7 @@ type watched struct {
 	fail    func(m []vectorstore.Mutation) error // before anything is written
 	lose    func(m []vectorstore.Mutation) error // after all is written
 	failGet error
-	clears  []error // what Clear answers, in turn
+	clears  []error // what Clear and ClearBefore answer, in turn
 }
 
 func (s *watched) Get(ctx context.Context, r []vectorstore.Ref) ([]*vectorstore.Object, error) {
@@ -118,14 +118,24 @@ func (s *watched) Apply(ctx context.Context, m []vectorstore.Mutation) error {
 }
 
 func (s *watched) Clear(ctx context.Context, tenant string) error {
-	if len(s.clears) > 0 {
-		err := s.clears[0]
-		s.clears = s.clears[1:]
-		if err != nil {
-			return err
-		}
+	if err := s.nextClear(); err != nil {
+		return err
 	}
 	return s.clearable.Clear(ctx, tenant)
+}
+
+func (s *watched) ClearBefore(ctx context.Context, tenant, version string) error {
+	if err := s.nextClear(); err != nil {
+		return err
+	}
+	return s.clearable.ClearBefore(ctx, tenant, version)
+}
+
+func (s *watched) nextClear() (err error) {
+	if len(s.clears) > 0 {
+		err, s.clears = s.clears[0], s.clears[1:]
+	}
+	return err
 }
 
 // Len needs the store in memory.

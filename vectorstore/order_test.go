@@ -1,14 +1,10 @@
 package vectorstore_test
 
 import (
-	"errors"
-	"slices"
 	"testing"
 
 	"github.com/tidemark-go/tidemark/cdc"
-	"github.com/tidemark-go/tidemark/embed/embedtest"
 	"github.com/tidemark-go/tidemark/vectorstore"
-	"github.com/tidemark-go/tidemark/vectorstore/memory"
 )
 
 func TestSinkOrder(t *testing.T) {
@@ -87,52 +83,6 @@ func TestSinkUnknownVersion(t *testing.T) {
 	f.wantKinds("collapsed created+text")
 	if v := f.get(1).Version; v != "" {
 		t.Errorf("Version of an event without a position is %q", v)
-	}
-}
-
-func TestSinkTruncate(t *testing.T) {
-	t.Parallel()
-	f := newFixture(t)
-	f.handle(insert(1, product{ID: 1, Title: "one"}), insert(2, product{ID: 2, Title: "two"}))
-	f.kinds()
-	f.handle(update(10, product{ID: 1, Title: "uno"}), truncate(11), insert(12, product{ID: 3, Title: "three"}), truncate(13), truncate(14),
-		insert(15, product{ID: 4, Title: "four"}))
-	f.wantKinds("updated+text cleared created+text cleared cleared created+text")
-	if f.store.Len() != 1 {
-		t.Errorf("%d objects", f.store.Len())
-	}
-	f.wantRow(product{ID: 4, Title: "four"})
-
-	down := errors.New("store is down")
-	f.store.clears = []error{down}
-	errs := f.errs(update(20, product{ID: 4, Title: "quatre"}), truncate(21), insert(22, product{ID: 5, Title: "five"}))
-	if errs[0] != nil || !errors.Is(errs[1], down) || !errors.Is(errs[2], down) || permanent(errs[1]) || permanent(errs[2]) {
-		t.Errorf("errors are %v; what follows the truncate has to wait", errs)
-	}
-	f.texts.Inject(embedtest.Fault{Match: "flaky", Times: 1})
-	errs = f.errs(insert(20, product{ID: 6, Title: "flaky"}), truncate(21), insert(22, product{ID: 5, Title: "five"}))
-	if slices.Contains(errs, nil) || f.store.Len() != 1 {
-		t.Errorf("errors are %v; the truncate has to wait for what precedes it", errs)
-	}
-}
-
-// bare is a Store and nothing else.
-type bare struct{ vectorstore.Store }
-
-func TestSinkTruncateWithoutClear(t *testing.T) {
-	t.Parallel()
-	store := memory.New()
-	sink, err := vectorstore.NewSink(bare{store}, newFixture(t).mapping, vectorstore.SinkOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = sink.Handle(t.Context(), []cdc.Event[product]{insert(1, product{ID: 1, Title: "one"}), truncate(2), insert(3, product{ID: 2, Title: "two"})})
-	var batch *vectorstore.BatchError
-	if !errors.As(err, &batch) || batch.Errs[0] != nil || batch.Errs[2] != nil || !errors.Is(batch.Errs[1], vectorstore.ErrTruncate) || !batch.Permanent() {
-		t.Errorf("error %v", err)
-	}
-	if store.Len() != 2 {
-		t.Errorf("%d objects", store.Len())
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -59,6 +60,9 @@ type Sink[T any] struct {
 	options   SinkOptions
 	lineage   []string // the LineageModels of every object
 	telemetry telemetry
+	// truncating is held while the store is cleared, and for reading while rows are handled: a row that was read before
+	// must not be written after.
+	truncating sync.RWMutex
 }
 
 // NewSink returns a sink that writes to s. Its error joins all that is wrong with the mapping.
@@ -132,6 +136,20 @@ func (s *Sink[T]) Handle(ctx context.Context, events []cdc.Event[T]) error {
 	return NewBatchError(errs)
 }
 
+// truncated is what a [VersionedClearer] remembers of the last truncate: the deletion of an object that no row has,
+// with the truncate's version.
+var truncated = func() Ref {
+	id, err := UUID5(cdc.Key{{Name: "tidemark", Value: "truncated"}})
+	if err != nil {
+		panic(err)
+	}
+	return Ref{ID: id}
+}()
+
+// clearing is a position as far as it can be compared with those of a table's rows, whatever their partition. A truncate
+// locks the table, so that the LSNs of all changes before it are less than its own, and those of all after it greater.
+func clearing(p cdc.Position) cdc.Position { return cdc.Position{Epoch: p.Epoch, LSN: p.LSN} }
+
 // truncate clears the store, unless an event before it waits to be tried again, which would then bring back a row.
 func (s *Sink[T]) truncate(ctx context.Context, e *cdc.Event[T], before []error) error {
 	for _, err := range before {
@@ -143,14 +161,41 @@ func (s *Sink[T]) truncate(ctx context.Context, e *cdc.Event[T], before []error)
 	if !ok {
 		return Permanent(fmt.Errorf("%w: %s: delete its objects, then skip the event", ErrTruncate, table(e)))
 	}
+	s.truncating.Lock()
+	defer s.truncating.Unlock()
 	start := time.Now()
-	if err := s.telemetry.write(ctx, 1, func(ctx context.Context) error { return c.Clear(ctx, "") }); err != nil {
+	o := outcomeOf(e, Ref{}, Cleared)
+	err := s.telemetry.write(ctx, 1, func(ctx context.Context) (err error) {
+		if v, ok := c.(VersionedClearer); ok && e.Source.LSN != 0 {
+			o.Kind, err = s.clearBefore(ctx, v, e.Position())
+			return err
+		}
+		return c.Clear(ctx, "")
+	})
+	if err != nil {
 		return fmt.Errorf("vectorstore: %s: truncate: %w", table(e), err)
 	}
-	o := outcomeOf(e, Ref{}, Cleared)
-	o.Write = time.Since(start)
+	if o.Kind.written() {
+		o.Write = time.Since(start)
+	}
 	s.report(ctx, e, o, time.Now())
 	return nil
+}
+
+// clearBefore clears what is older than a truncate. It remembers the truncate first, so that nothing older comes back.
+func (s *Sink[T]) clearBefore(ctx context.Context, c VersionedClearer, p cdc.Position) (Kind, error) {
+	stored, err := s.get(ctx, []Ref{truncated})
+	if err != nil {
+		return 0, err
+	}
+	if order, known := clearing(p).Compare(versionOf(stored[0])); known && order < 0 {
+		return Stale, nil
+	}
+	last := Mutation{Action: Delete, Object: Object{Ref: truncated, Version: p.String()}}
+	if err := s.store.Apply(ctx, []Mutation{last}); err != nil {
+		return 0, err
+	}
+	return Cleared, c.ClearBefore(ctx, "", clearing(p).String())
 }
 
 func outcomeOf[T any](e *cdc.Event[T], r Ref, k Kind) Outcome {

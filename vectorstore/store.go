@@ -126,6 +126,17 @@ type Store interface {
 
 // Clearer is a Store that can forget everything of a tenant, or of a store without tenants, at once; a truncated table
 // needs it. Remembered deletions are forgotten too.
+//
+// A truncate may be handled after changes that came later at the source. A Clearer that is no [VersionedClearer] loses
+// those until the rows change again.
 type Clearer interface {
 	Clear(ctx context.Context, tenant string) error
+}
+
+// VersionedClearer is a Clearer that can keep what is newer.
+type VersionedClearer interface {
+	Clearer
+	// ClearBefore forgets, of a tenant, the objects and remembered deletions whose Version is bytewise less than the
+	// given one; an empty Version is less than every other. Clearing again is harmless.
+	ClearBefore(ctx context.Context, tenant, version string) error
 }

@@ -31,8 +31,8 @@ type entry struct {
 }
 
 var (
-	_ vectorstore.Store   = (*Store)(nil)
-	_ vectorstore.Clearer = (*Store)(nil)
+	_ vectorstore.Store            = (*Store)(nil)
+	_ vectorstore.VersionedClearer = (*Store)(nil)
 )
 
 // New returns an empty store.
@@ -268,13 +268,22 @@ func dot(a, b []float32) float64 {
 
 // Clear forgets every object and deletion of a tenant. When nothing is left, vectors of other lengths may be stored.
 func (s *Store) Clear(ctx context.Context, tenant string) error {
+	return s.forget(ctx, tenant, func(*entry) bool { return true })
+}
+
+// ClearBefore forgets the objects and deletions of a tenant whose Version is less, as Clear does.
+func (s *Store) ClearBefore(ctx context.Context, tenant, version string) error {
+	return s.forget(ctx, tenant, func(e *entry) bool { return e.Version < version })
+}
+
+func (s *Store) forget(ctx context.Context, tenant string, old func(*entry) bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for ref, e := range s.objects {
-		if ref.Tenant != tenant {
+		if ref.Tenant != tenant || !old(e) {
 			continue
 		}
 		delete(s.objects, ref)

@@ -7,6 +7,6 @@
 //	}
 //
 // Every test of the suite asks for a store of its own. A store that needs a schema makes it from [Properties] and
-// [Vectors]; it has no tenants, compares by cosine, and may normalize vectors. The part about [vectorstore.Clearer]
-// runs for stores that are one.
+// [Vectors]; it has no tenants, compares by cosine, and may normalize vectors. The parts about
+// [vectorstore.Clearer] and [vectorstore.VersionedClearer] run for stores that are one.
 package storetest

@@ -73,6 +73,7 @@ func Run(t *testing.T, factory func(t *testing.T) vectorstore.Store) {
 		{"Context/Cancelled", contextCancelled},
 		{"Concurrent/Keys", concurrentKeys},
 		{"Clear", clearAll},
+		{"ClearBefore", clearBefore},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { tt.run(t, factory(t)) })

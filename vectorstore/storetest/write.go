@@ -417,3 +417,59 @@ func clearAll(t *testing.T, s vectorstore.Store) {
 	apply(t, s, upsert(full(2)))
 	check(t, s, 2, full(2))
 }
+
+func clearBefore(t *testing.T, s vectorstore.Store) {
+	c, ok := s.(vectorstore.VersionedClearer)
+	if !ok {
+		t.Skip("the store is no VersionedClearer")
+	}
+	const old, cut, later = "0a-1f", "0a-20", "0a-20-1"
+	var want []vectorstore.Object
+	var m []vectorstore.Mutation
+	for n := range 700 { // several pages, where a store has pages
+		o := full(n)
+		o.Version = []string{old, later, cut, ""}[n%4]
+		if n%8 >= 4 {
+			m = append(m, remove(n, o.Version))
+			o = vectorstore.Object{Ref: o.Ref, Version: o.Version, Deleted: true}
+		} else {
+			m = append(m, upsert(o))
+		}
+		want = append(want, o)
+	}
+	apply(t, s, m...)
+	refs, live := make([]vectorstore.Ref, len(want)), 0
+	for n, o := range want {
+		refs[n] = o.Ref
+		if !o.Deleted && o.Version >= cut {
+			live++
+		}
+	}
+	for range 2 { // the second time has nothing to do
+		if err := c.ClearBefore(t.Context(), "", cut); err != nil {
+			t.Fatalf("ClearBefore: %v", err)
+		}
+		got, err := s.Get(t.Context(), refs)
+		if err != nil || len(got) != len(refs) {
+			t.Fatalf("Get: %d objects, error %v", len(got), err)
+		}
+		for n, o := range want {
+			switch {
+			case o.Version < cut:
+				if got[n] != nil {
+					t.Fatalf("object %d of version %q is %+v", n, o.Version, got[n])
+				}
+			case o.Deleted:
+				if got[n] == nil || !got[n].Deleted || got[n].Version != o.Version {
+					t.Fatalf("the deletion %d of version %q is %+v", n, o.Version, got[n])
+				}
+			default:
+				checkObject(t, got[n], o)
+			}
+		}
+	}
+	found := search(t, s, vectorstore.Query{Vector: TextVector, Near: unit(TextDimensions, 1), Limit: 1000})
+	if len(found) != live {
+		t.Errorf("found %d objects, want the %d that are left", len(found), live)
+	}
+}

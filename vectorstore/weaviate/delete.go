@@ -92,16 +92,72 @@ func (s *Store) Clear(ctx context.Context, tenant string) error {
 		return s.tenantError(tenant)
 	}
 	for _, collection := range []string{s.collection, s.tombstones} {
-		failed, err := s.deleteAll(ctx, collection, everything)
-		if err != nil {
+		if err := s.clear(ctx, collection, everything); err != nil {
 			return err
-		}
-		for id, text := range failed {
-			return fmt.Errorf("weaviate: clear %s: %d objects were not deleted, %s among them: %w",
-				collection, len(failed), id, serverError(text))
 		}
 	}
 	return nil
+}
+
+// clear deletes what matches; an object that cannot be deleted is the error.
+func (s *Store) clear(ctx context.Context, collection string, filter *pb.Filters) error {
+	failed, err := s.deleteAll(ctx, collection, filter)
+	if err != nil {
+		return err
+	}
+	for id, text := range failed {
+		return fmt.Errorf("weaviate: clear %s: %d objects were not deleted, %s among them: %w",
+			collection, len(failed), id, serverError(text))
+	}
+	return nil
+}
+
+// ClearBefore forgets the objects, then the remembered deletions, whose version is less. It reads the ids and versions
+// of all, a page at a time, and deletes by id, since versions are in no index. It is no more atomic than Clear: an object
+// that another process replaces between the two is deleted with its newer version. The tenant must be empty.
+func (s *Store) ClearBefore(ctx context.Context, tenant, version string) error {
+	if tenant != "" {
+		return s.tenantError(tenant)
+	}
+	for _, collection := range []string{s.collection, s.tombstones} {
+		if err := s.clearBefore(ctx, collection, version); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) clearBefore(ctx context.Context, collection, version string) error {
+	after := "00000000-0000-0000-0000-000000000000" // with a place to begin, the server lists by id
+	for {
+		reply, err := call(ctx, s.conn, "clear", s.conn.client.Search, &pb.SearchRequest{
+			Collection: collection, Limit: maxIDs, After: after, Uses_127Api: true,
+			Metadata:   &pb.MetadataRequest{Uuid: true},
+			Properties: &pb.PropertiesRequest{NonRefProperties: []string{versionProperty}},
+		})
+		if err != nil {
+			return err
+		}
+		var old []string
+		for _, result := range reply.GetResults() {
+			after = result.GetMetadata().GetId()
+			o, err := parseObject(result)
+			if err != nil {
+				return objectError(vectorstore.ID(after), err)
+			}
+			if o.Version < version {
+				old = append(old, after)
+			}
+		}
+		if len(old) > 0 {
+			if err := s.clear(ctx, collection, withIDs(old)); err != nil {
+				return err
+			}
+		}
+		if len(reply.GetResults()) < maxIDs {
+			return nil
+		}
+	}
 }
 
 // everything matches every object, whatever its id.

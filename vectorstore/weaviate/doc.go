@@ -1,4 +1,4 @@
-// Package weaviate stores objects in Weaviate: it is a [vectorstore.Store] and a [vectorstore.Clearer] in one
+// Package weaviate stores objects in Weaviate: it is a [vectorstore.Store] and a [vectorstore.VersionedClearer] in one
 // collection.
 //
 //	store, err := weaviate.New(ctx, weaviate.Options{

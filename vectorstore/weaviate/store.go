@@ -17,7 +17,7 @@ import (
 // maxIDs is the number of objects that one request reads or deletes by id.
 const maxIDs = 256
 
-// Store is a [vectorstore.Store] and [vectorstore.Clearer] in one Weaviate collection. It is safe for concurrent use.
+// Store is a [vectorstore.Store] and [vectorstore.VersionedClearer] in one Weaviate collection. It is safe for concurrent use.
 // Use [New], and Close at the end.
 type Store struct {
 	conn       *conn
@@ -36,8 +36,8 @@ type Store struct {
 }
 
 var (
-	_ vectorstore.Store   = (*Store)(nil)
-	_ vectorstore.Clearer = (*Store)(nil)
+	_ vectorstore.Store            = (*Store)(nil)
+	_ vectorstore.VersionedClearer = (*Store)(nil)
 )
 
 // New connects, waits until both endpoints answer (at most ConnectTimeout), and creates the collection and its
