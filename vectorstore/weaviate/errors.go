@@ -104,9 +104,17 @@ func isPermanent(err error) bool {
 	return errors.As(err, &p) && p.Permanent()
 }
 
-// shorten bounds a text of the server, which may quote values.
+// quotes are words of the server's answers that a value follows.
+var quotes = []string{"given value", "array value:", "JSON number '"}
+
+// shorten bounds a text of the server, and leaves out the values that it quotes.
 func shorten(text string) string {
 	const most = 300
+	for _, words := range quotes {
+		if before, _, found := strings.Cut(text, words); found {
+			text = before + words + " ..."
+		}
+	}
 	if len(text) > most {
 		text = strings.ToValidUTF8(text[:most], "") + "..."
 	}

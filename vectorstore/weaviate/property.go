@@ -157,7 +157,7 @@ func (p *Property) inferNested(values ...map[string]any) error {
 			err = nameError(validateName(name, false))
 		}
 		if err != nil {
-			return fmt.Errorf("%q: %w", name, err)
+			return fmt.Errorf("%.64q: %w", name, err)
 		}
 		p.Nested = append(p.Nested, nested)
 	}
@@ -300,7 +300,7 @@ func encodeInteger(v any) (any, error) {
 	i, ok := v.(int64)
 	if f, isFloat := v.(float64); isFloat {
 		if math.Trunc(f) != f || math.Abs(f) > maxInteger {
-			return nil, valueError("%v is not an integer within 2^53", f)
+			return nil, valueError("a number that is no integer within 2^53")
 		}
 		return int64(f), nil
 	}
@@ -308,7 +308,7 @@ func encodeInteger(v any) (any, error) {
 		return nil, mismatch(v, Int)
 	}
 	if i > maxInteger || i < -maxInteger {
-		return nil, valueError("%d is beyond 2^53, where Weaviate would round it; store it as text", i)
+		return nil, valueError("an integer beyond 2^53, where Weaviate would round it; store it as text")
 	}
 	return i, nil
 }
@@ -329,7 +329,7 @@ func encodeDate(v any) (any, error) {
 			}
 		}
 		if !ok {
-			return nil, valueError("%.40q is not a date, such as 2006-01-02T15:04:05Z", text)
+			return nil, valueError("a text that is not a date, such as 2006-01-02T15:04:05Z")
 		}
 	}
 	if !ok {
@@ -337,7 +337,7 @@ func encodeDate(v any) (any, error) {
 	}
 	when = when.UTC()
 	if when.Year() < 0 || when.Year() > 9999 {
-		return nil, valueError("the year %d is not within 0 to 9999", when.Year())
+		return nil, valueError("a date whose year is not within 0 to 9999")
 	}
 	return when.Format(time.RFC3339Nano), nil
 }
@@ -350,7 +350,7 @@ func encodeUUID(v any) (any, error) {
 	case string:
 		lower := strings.ToLower(v)
 		if vectorstore.ID(lower).Check() != nil {
-			return nil, valueError("%.40q is not a UUID", v)
+			return nil, valueError("a text that is not a UUID")
 		}
 		return lower, nil
 	}
@@ -451,7 +451,7 @@ func encodeObject(p *property, fields map[string]any) (*pb.ObjectPropertiesValue
 			err = nameError(validateName(name, false))
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%q: %w", name, err)
+			return nil, fmt.Errorf("%.64q: %w", name, err)
 		}
 		if f != nil {
 			f(object, name)

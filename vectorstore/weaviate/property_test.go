@@ -3,6 +3,7 @@ package weaviate
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"math/big"
 	"net/netip"
@@ -244,6 +245,34 @@ func TestEncodeRefuses(t *testing.T) {
 	} {
 		if got, err := sent(t, tt.dataType, tt.in); !errors.Is(err, vectorstore.ErrValue) || !isPermanent(err) {
 			t.Errorf("%s: %#v goes out as %v, error %v", tt.dataType, tt.in, got, err)
+		}
+	}
+}
+
+// TestErrorsQuoteNoValues: an error says what is wrong with a value, not what the value is, and is short.
+func TestErrorsQuoteNoValues(t *testing.T) {
+	var errs []error
+	add := func(_ any, err error) { errs = append(errs, err) }
+	for dataType, v := range map[DataType]any{
+		Int: int64(4711471147114711471), IntArray: []float64{4711.5}, Number: int64(4711471147114711471), Date: "4711", DateArray: []string{"4711"},
+		UUID: "4711", Blob: "4711!", Boolean: "4711", Object: map[string]any{strings.Repeat("long ", 1000) + "4711": "4711"},
+	} {
+		add(sent(t, dataType, v))
+	}
+	add(sent(t, Date, time.Date(47110, 1, 1, 0, 0, 0, 0, time.UTC)))
+	add(infer("p", map[string]any{strings.Repeat("long ", 1000) + "4711": "4711"}))
+	add(decodeDate("4711"))
+	for _, text := range []string{
+		"invalid date property 'd' on class 'C': requires a string with a RFC3339 formatted date, but the given value is '4711'",
+		"invalid integer property 'd' on class 'C': requires an integer, the given value is '4711'",
+		"invalid integer property 'd' on class 'C': the JSON number '4711' could not be converted to an int",
+		"invalid integer array property 'd' on class 'C': invalid integer array value: [4711]",
+	} {
+		add(nil, serverError(text))
+	}
+	for _, err := range errs {
+		if text := fmt.Sprint(err); err == nil || strings.Contains(text, "4711") || len(text) > 400 {
+			t.Errorf("error is %.1000s", text)
 		}
 	}
 }

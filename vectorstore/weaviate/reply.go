@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -75,8 +76,8 @@ func decode(v *pb.Value) (any, error) {
 
 func decodeDate(text string) (any, error) {
 	when, err := time.Parse(time.RFC3339Nano, text)
-	if err != nil {
-		return nil, err
+	if err != nil { // which quotes the text
+		return nil, errors.New("the server sent a date that is not in RFC 3339")
 	}
 	return when.UTC(), nil
 }
