@@ -9,7 +9,9 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -52,9 +54,15 @@ func newConn(o Options, rest, rpc endpoint) (*conn, error) {
 		grpcAddr: rpc.address(), httpAddr: rest.address(), apiKey: o.APIKey,
 		readTimeout: o.ReadTimeout, retries: o.Retries, sendLimit: maxMessageBytes,
 	}
-	c.http = &http.Client{Transport: &http.Transport{
-		Proxy: http.ProxyFromEnvironment, TLSClientConfig: o.TLS.Clone(), IdleConnTimeout: time.Minute,
-	}}
+	c.http = &http.Client{
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, TLSClientConfig: o.TLS.Clone(), IdleConnTimeout: time.Minute,
+			DialContext: (&net.Dialer{Timeout: o.ConnectTimeout}).DialContext, TLSHandshakeTimeout: o.ConnectTimeout,
+		},
+		// A redirect is an answer like any other that is not 2xx. Followed, it would turn a POST into a GET, and might
+		// take the API key to a place that the options were not checked for.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	c.httpURL = "http://" + rest.address() + rest.path
 	if rest.secure {
 		c.httpURL = "https://" + rest.address() + rest.path
@@ -203,7 +211,7 @@ func await(ctx context.Context, f func() error) error {
 			last = err
 		}
 		if !sleep(ctx, 100*time.Millisecond) {
-			return errors.Join(last, ctx.Err())
+			return fmt.Errorf("%w (%w)", last, ctx.Err())
 		}
 	}
 }
@@ -276,7 +284,8 @@ func restText(answer []byte) string {
 		} `json:"error"`
 	}
 	if err := json.Unmarshal(answer, &body); err != nil || len(body.Error) == 0 {
-		return shorten(string(answer))
+		text := string(answer[:min(len(answer), 1000)]) // often a page of a proxy
+		return shorten(strings.Join(strings.Fields(text), " "))
 	}
 	text := body.Error[0].Message
 	for _, e := range body.Error[1:] {

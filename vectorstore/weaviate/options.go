@@ -31,7 +31,7 @@ type Options struct {
 	PlaintextKey bool
 
 	// Collection is the collection's name. Its first letter is made upper case, as Weaviate does ("product" is
-	// "Product"). Letters, digits and _, at most 245.
+	// "Product"). Letters A to Z, digits and _, at most 245.
 	Collection string
 	// Vectors are the named vectors that the collection must have. Default: text_vector and image_vector.
 	Vectors []Vector
@@ -41,7 +41,7 @@ type Options struct {
 	// FixedProperties makes a property that the collection lacks an error of the object that brings it.
 	FixedProperties bool
 
-	// ConnectTimeout bounds the wait for both endpoints in New. Default 5 s.
+	// ConnectTimeout bounds the wait for both endpoints in New, and every attempt to connect later. Default 5 s.
 	ConnectTimeout time.Duration
 	// ReadTimeout bounds every single request, within the bounds of the context given to a call. Default 15 s; -1: the
 	// context alone.
@@ -109,7 +109,7 @@ const (
 
 func (o Options) withDefaults() Options {
 	o.APIKey = strings.TrimSpace(o.APIKey)
-	if o.Collection != "" {
+	if o.Collection != "" && o.Collection[0] >= 'a' && o.Collection[0] <= 'z' {
 		o.Collection = strings.ToUpper(o.Collection[:1]) + o.Collection[1:]
 	}
 	if len(o.Vectors) == 0 {
@@ -173,7 +173,7 @@ func (o Options) endpoints() (http, grpc endpoint, err error) {
 		fault("APIKey", errors.New("has characters that a header cannot carry"))
 	}
 	if !classPattern.MatchString(o.Collection) {
-		fault("Collection", fmt.Errorf("%.64q is not a name: a letter, then letters, digits and _", o.Collection))
+		fault("Collection", fmt.Errorf("%.64q is not a name: a letter A to Z, then letters, digits and _, at most 245 in all", o.Collection))
 	}
 	fault("Vectors", o.validateVectors())
 	fault("Properties", validateProperties(o.Properties, true))

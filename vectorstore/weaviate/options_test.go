@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -53,7 +54,8 @@ func TestOptionFaults(t *testing.T) {
 		"path for gRPC":     {func(o *Options) { o.GRPC = "http://a/b" }, "path"},
 		"no collection":     {func(o *Options) { o.Collection = "" }, "Collection"},
 		"collection":        {func(o *Options) { o.Collection = "My-Wiki" }, "Collection"},
-		"long collection":   {func(o *Options) { o.Collection = strings.Repeat("a", 246) }, "Collection"},
+		"long collection":   {func(o *Options) { o.Collection = strings.Repeat("a", 246) }, "at most 245"},
+		"other letters":     {func(o *Options) { o.Collection = "Épicerie" }, `Collection: "Épicerie"`},
 		"digit":             {func(o *Options) { o.Collection = "1a" }, "Collection"},
 		"vector":            {func(o *Options) { o.Vectors = []Vector{{Name: "a b"}} }, "Vectors"},
 		"two vectors":       {func(o *Options) { o.Vectors = []Vector{{Name: "a"}, {Name: "a"}} }, "twice"},
@@ -134,6 +136,8 @@ func TestUnreachable(t *testing.T) {
 		http.Error(w, "starting", http.StatusServiceUnavailable)
 	}))
 	t.Cleanup(starting.Close)
+	moved := httptest.NewServer(http.RedirectHandler(ready.URL+"/v1/.well-known/ready", http.StatusMovedPermanently))
+	t.Cleanup(moved.Close)
 	down, mute := refusing(t), silent(t)
 	for name, tt := range map[string]struct {
 		http, grpc string
@@ -142,6 +146,7 @@ func TestUnreachable(t *testing.T) {
 		"REST refuses":     {down, down, []string{down, "REST", "refused"}},
 		"REST is silent":   {mute, mute, []string{mute, "REST"}},
 		"REST is starting": {starting.URL, down, []string{strings.TrimPrefix(starting.URL, "http://"), "503", "starting"}},
+		"REST has moved":   {moved.URL, down, []string{strings.TrimPrefix(moved.URL, "http://"), "301"}},
 		"gRPC refuses":     {ready.URL, down, []string{down, "gRPC", "refused"}},
 		"gRPC is silent":   {ready.URL, mute, []string{mute, "gRPC"}},
 		"gRPC is REST":     {ready.URL, ready.URL, []string{strings.TrimPrefix(ready.URL, "http://"), "gRPC"}},
@@ -153,6 +158,9 @@ func TestUnreachable(t *testing.T) {
 				if err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("error %v does not say %q", err, want)
 				}
+			}
+			if strings.Contains(fmt.Sprint(err), "\n") {
+				t.Errorf("the error has several lines: %v", err)
 			}
 			if took := time.Since(start); took > 20*time.Second {
 				t.Errorf("took %v", took)
