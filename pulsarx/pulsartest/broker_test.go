@@ -278,6 +278,9 @@ func TestFaults(t *testing.T) {
 		}
 		on.broker.Inject(pulsartest.Fault{Delay: time.Hour}) // Close does not wait for it
 		p.SendAsync(context.Background(), &pulsar.ProducerMessage{}, func(pulsar.MessageID, *pulsar.ProducerMessage, error) {})
+		if err := on.broker.Close(); err != nil {
+			t.Fatal(err)
+		}
 	})
 	t.Run("schema", func(t *testing.T) {
 		on, client := brokerAndClient(t, pulsartest.Options{})
@@ -327,14 +330,10 @@ func TestHostile(t *testing.T) {
 		"bad body":       slices.Concat(connect, frame(sized([]byte{8, 6, 50, 2, 0xff, 0xff}))),
 		"http":           []byte("GET / HTTP/1.1\r\n\r\n"),
 	} {
-		c, err := net.Dial("tcp", strings.TrimPrefix(on.url, "pulsar://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.Write(bytes); err != nil {
+		raw := dialRaw(t, on.url)
+		if _, err := raw.socket.Write(bytes); err != nil {
 			t.Fatal(name, err)
 		}
-		raw := &rawConn{socket: c, in: newReader(c)}
 		got := raw.receive(t, patience)
 		if strings.HasPrefix(got, "CONNECTED") {
 			got = raw.receive(t, patience)

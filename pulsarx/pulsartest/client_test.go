@@ -192,7 +192,23 @@ func TestFailover(t *testing.T) {
 			client, topic := on.client(t), on.partitioned(t, "failover", 2)
 			a := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.Failover, Name: "a"})
 			b := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.Failover, Name: "b"})
-			time.Sleep(1500 * time.Millisecond) // a real broker waits a second before it moves a partition
+			// A real broker takes a second to move a partition: both have theirs when each has got something.
+			for partition, owner := range []pulsar.Consumer{a, b} {
+				eventually(t, func() bool {
+					produce(t, client, pulsar.ProducerOptions{Topic: fmt.Sprint(topic, "-partition-", partition)}, numbered(1, nil)...)
+					select {
+					case m := <-a.Chan():
+						ack(t, a, m)
+						return owner == a && m.ID().PartitionIdx() == int32(partition)
+					case m := <-b.Chan():
+						ack(t, b, m)
+						return owner == b && m.ID().PartitionIdx() == int32(partition)
+					case <-time.After(patience):
+						return false
+					}
+				})
+			}
+			on.drained(t, topic, "s")
 			produce(t, client, pulsar.ProducerOptions{Topic: topic + "-partition-0"}, numbered(10, nil)...)
 			produce(t, client, pulsar.ProducerOptions{Topic: topic + "-partition-1"}, numbered(10, nil)...)
 			if got := payloads(t, a, 10); !slices.Equal(got, count(10)) {

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/hex"
-	"errors"
 	"flag"
 	"fmt"
 	"hash/crc32"
@@ -213,10 +212,11 @@ func (s *script) quiet() {
 	}
 }
 
-// rawConn speaks the protocol without a client: commands are written as protobuf text.
+// rawConn speaks the protocol without a client: commands are written as protobuf text. Like a client it answers the broker's PING
+// at once, by which a broker tells who is still there.
 type rawConn struct {
 	socket net.Conn
-	in     *bufio.Reader
+	frames chan []byte // closed at the end
 	ended  bool
 }
 
@@ -226,10 +226,42 @@ func dialRaw(t *testing.T, url string) *rawConn {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rawConn{socket: socket, in: bufio.NewReader(socket)}
+	c := &rawConn{socket: socket, frames: make(chan []byte, 1000)}
+	ping, pong := textProto(t, "BaseCommand", `type: PING ping {}`), textProto(t, "BaseCommand", `type: PONG pong {}`)
+	go func() {
+		defer close(c.frames)
+		for in := bufio.NewReader(socket); ; {
+			frame, err := readRaw(in)
+			switch {
+			case err != nil:
+				return
+			case bytes.Equal(frame[4:], ping):
+				c.write(pong, nil)
+			default:
+				c.frames <- frame
+			}
+		}
+	}()
+	return c
+}
+
+func readRaw(in io.Reader) ([]byte, error) {
+	var size [4]byte
+	if _, err := io.ReadFull(in, size[:]); err != nil {
+		return nil, err
+	}
+	frame := make([]byte, binary.BigEndian.Uint32(size[:]))
+	_, err := io.ReadFull(in, frame)
+	return frame, err
 }
 
 func (c *rawConn) close() { _ = c.socket.Close() }
+
+func (c *rawConn) write(command, entry []byte) {
+	frame := binary.BigEndian.AppendUint32(nil, uint32(4+len(command)+len(entry)))
+	frame = binary.BigEndian.AppendUint32(frame, uint32(len(command)))
+	_, _ = c.socket.Write(slices.Concat(frame, command, entry)) // a closed connection shows when it is read
+}
 
 // newProto makes a message of the protocol from the client's own registered types.
 func newProto(t *testing.T, name protoreflect.FullName) proto.Message {
@@ -256,14 +288,11 @@ func textProto(t *testing.T, name protoreflect.FullName, text string) []byte {
 
 func (c *rawConn) send(t *testing.T, command, metadata, payload string) {
 	t.Helper()
-	cmd := textProto(t, "BaseCommand", command)
 	var entry []byte
 	if metadata != "" {
 		entry = rawEntry(t, metadata, []byte(payload))
 	}
-	frame := binary.BigEndian.AppendUint32(nil, uint32(4+len(cmd)+len(entry)))
-	frame = binary.BigEndian.AppendUint32(frame, uint32(len(cmd)))
-	_, _ = c.socket.Write(slices.Concat(frame, cmd, entry)) // a closed connection shows when it is read
+	c.write(textProto(t, "BaseCommand", command), entry)
 }
 
 func rawEntry(t *testing.T, metadata string, payload []byte) []byte {
@@ -276,54 +305,37 @@ func rawEntry(t *testing.T, metadata string, payload []byte) []byte {
 	return slices.Concat(head, body)
 }
 
+// receive is the next command, written out; "" when none comes in time, "closed" once at the end.
 func (c *rawConn) receive(t *testing.T, wait time.Duration) string {
 	t.Helper()
-	for {
-		frame, err := c.frame(wait)
-		switch {
-		case err == nil:
-		case errors.Is(err, os.ErrDeadlineExceeded):
+	var frame []byte
+	select {
+	case next, ok := <-c.frames:
+		if !ok && c.ended {
 			return ""
-		default:
-			if c.ended {
-				return ""
-			}
-			c.ended = true
+		}
+		if c.ended = !ok; c.ended {
 			return "closed"
 		}
-		n := binary.BigEndian.Uint32(frame)
-		cmd := newProto(t, "BaseCommand")
-		if err := proto.Unmarshal(frame[4:4+n], cmd); err != nil {
+		frame = next
+	case <-time.After(wait):
+		return ""
+	}
+	n := binary.BigEndian.Uint32(frame)
+	cmd := newProto(t, "BaseCommand")
+	if err := proto.Unmarshal(frame[4:4+n], cmd); err != nil {
+		t.Fatal(err)
+	}
+	text := formatCommand(cmd.ProtoReflect())
+	if entry := frame[4+n:]; len(entry) > 10 {
+		size := binary.BigEndian.Uint32(entry[6:])
+		meta := newProto(t, "MessageMetadata")
+		if err := proto.Unmarshal(entry[10:10+size], meta); err != nil {
 			t.Fatal(err)
 		}
-		text := formatCommand(cmd.ProtoReflect())
-		if text == "PING ping{}" { // the broker's keep-alive
-			c.send(t, `type: PONG pong {}`, "", "")
-			continue
-		}
-		if entry := frame[4+n:]; len(entry) > 10 {
-			size := binary.BigEndian.Uint32(entry[6:])
-			meta := newProto(t, "MessageMetadata")
-			if err := proto.Unmarshal(entry[10:10+size], meta); err != nil {
-				t.Fatal(err)
-			}
-			text += fmt.Sprintf(" | %s | %s", formatFields(meta.ProtoReflect()), entry[10+size:])
-		}
-		return text
+		text += fmt.Sprintf(" | %s | %s", formatFields(meta.ProtoReflect()), entry[10+size:])
 	}
-}
-
-func (c *rawConn) frame(wait time.Duration) ([]byte, error) {
-	if err := c.socket.SetReadDeadline(time.Now().Add(wait)); err != nil {
-		return nil, err
-	}
-	head, err := c.in.Peek(4)
-	if err != nil {
-		return nil, err
-	}
-	frame := make([]byte, 4+binary.BigEndian.Uint32(head))
-	_, err = io.ReadFull(c.in, frame)
-	return frame[4:], err
+	return text
 }
 
 func formatCommand(m protoreflect.Message) string {
@@ -377,5 +389,3 @@ func formatValue(f protoreflect.FieldDescriptor, v protoreflect.Value) string {
 	}
 	return "=" + v.String()
 }
-
-func newReader(c net.Conn) *bufio.Reader { return bufio.NewReader(c) }
