@@ -7,7 +7,7 @@
 //
 // The ids are those of Hugging Face's tokenizers library for the same file and text: an embedding model answers other vectors
 // for other ids, without any error. So everything is as there, the odd parts too: the Unicode tables are the library's own
-// (of several Unicode versions, none of them Go's; see tables.go), words longer than max_input_chars_per_word are unknown,
+// (of several Unicode versions, none of them Go's; see tables.txt), words longer than max_input_chars_per_word are unknown,
 // an added token gets the id that the library gives it, whatever id stands beside it in the file.
 //
 // What a file asks for and this package has not is an error of [Load] that names the part, [ErrUnsupported]. It has

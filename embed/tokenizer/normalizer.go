@@ -64,7 +64,7 @@ func bertStripAccents(t *text) {
 
 // stripAccents removes all combining marks, and does not decompose.
 func stripAccents(t *text) {
-	t.filter(func(r rune) bool { return r < 0x300 || !markSet.has(r) })
+	t.filter(func(r rune) bool { return properties[r]&mark == 0 })
 }
 
 // lowercase makes lower case of every character by itself: a Greek sigma at the end of a word is like any other.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -184,8 +185,8 @@ func (l *loader) vocabulary(place string, raw json.RawMessage) (t *trie, size in
 			return err
 		}
 		number, _ := value.(json.Number)
-		var id uint32
-		if err := json.Unmarshal([]byte(number), &id); err != nil || id > math.MaxInt32 {
+		id, err := strconv.ParseUint(string(number), 10, 31)
+		if err != nil {
 			return fmt.Errorf("the id of token %.100q is not a number from 0 to 2147483647", token)
 		}
 		runes := []rune(token)

@@ -167,7 +167,7 @@ func matchSpace(chars []char) int { return one(properties[chars[0].r]&space != 0
 
 func matchPunctuation(chars []char) int { return one(properties[chars[0].r]&punctuation != 0) }
 
-func matchNumeric(chars []char) int { return one(numericSet.has(chars[0].r)) }
+func matchNumeric(chars []char) int { return one(properties[chars[0].r]&numeric != 0) }
 
 func matchString(s []rune) func(chars []char) int {
 	return func(chars []char) int {

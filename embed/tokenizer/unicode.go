@@ -1,39 +1,29 @@
 package tokenizer
 
 import (
-	"sort"
+	_ "embed"
+	"strconv"
+	"strings"
 	"sync"
 	"unicode/utf8"
 )
 
-// runeSet is a set of code points: ranges in order, both ends included.
-type runeSet []runeRange
-
-type runeRange struct{ first, last rune }
-
-func (s runeSet) has(r rune) bool {
-	i := sort.Search(len(s), func(i int) bool { return s[i].last >= r })
-	return i < len(s) && s[i].first <= r
-}
-
-// classRun gives a range of code points their canonical combining class.
-type classRun struct {
-	first, last rune
-	class       uint8
-}
-
-// lowerRun gives every step-th code point of a range its lowercase, delta away.
-type lowerRun struct{ first, last, delta, step rune }
+// tables is what the original says about code points; the file says how to read it.
+//
+//go:embed tables.txt
+var tables string
 
 // property is a set of things that hold for a code point.
-type property uint8
+type property uint16
 
 const (
 	control property = 1 << iota
 	space
 	nonspacing
 	punctuation
+	mark
 	word
+	numeric
 	lowers     // it has another lowercase
 	decomposes // it has a canonical decomposition
 	combines   // its canonical combining class is not 0
@@ -50,49 +40,65 @@ var (
 )
 
 var fillTables = sync.OnceFunc(func() {
-	sets := map[property]runeSet{
-		control: controlSet, space: spaceSet, nonspacing: nonspacingSet, punctuation: punctuationSet, word: wordSet,
+	sections := map[string]func(left, right []rune){
+		"control": markAll(control), "space": markAll(space), "nonspacing": markAll(nonspacing), "mark": markAll(mark),
+		"punctuation": markAll(punctuation), "word": markAll(word), "numeric": markAll(numeric),
+		"classes": func(left, right []rune) {
+			for r := left[0]; r <= left[len(left)-1]; r++ {
+				classes[r] = uint8(right[0])
+			}
+			markAll(combines)(left, nil)
+		},
+		"lower":        fill(lowerOf, lowers),
+		"canonical":    fill(canonicals, decomposes),
+		"compatible":   fill(compatibles, 0),
+		"compositions": func(left, right []rune) { composites[[2]rune{left[0], left[1]}] = right[0] },
 	}
-	for p, set := range sets {
-		for _, s := range set {
-			mark(s.first, s.last, 1, p)
+	var read func(left, right []rune)
+	for line := range strings.Lines(tables) {
+		switch line[0] {
+		case '#':
+		case '[':
+			name, _, _ := strings.Cut(line[1:], "]")
+			read = sections[name]
+		default:
+			for entry := range strings.FieldsSeq(line) {
+				left, right, _ := strings.Cut(entry, "=")
+				read(codePoints(left), codePoints(right))
+			}
 		}
 	}
-	for _, run := range combiningClasses {
-		mark(run.first, run.last, 1, combines)
-		for r := run.first; r <= run.last; r++ {
-			classes[r] = run.class
-		}
-	}
-	for _, run := range lowerRuns {
-		mark(run.first, run.last, run.step, lowers)
-		for r := run.first; r <= run.last; r += run.step {
-			lowerOf[r] = []rune{r + run.delta}
-		}
-	}
-	fillMapping(lowerOf, lowerLong[:], lowers)
-	fillMapping(canonicals, canonical[:], decomposes)
-	fillMapping(compatibles, compatible[:], 0)
-	for _, s := range compositions {
-		r := []rune(s)
-		composites[[2]rune{r[0], r[1]}] = r[2]
-	}
-	mark(hangulFirst, hangulLast, 1, decomposes)
+	markAll(decomposes)([]rune{hangulFirst, hangulLast}, nil)
 })
 
-func mark(first, last, step rune, p property) {
-	for r := first; r <= last; r += step {
-		properties[r] |= p
+// markAll returns what gives a code point, or a range of them, a property.
+func markAll(p property) func(left, right []rune) {
+	return func(left, _ []rune) {
+		for r := left[0]; r <= left[len(left)-1]; r++ {
+			properties[r] |= p
+		}
 	}
 }
 
-// fillMapping reads strings of a code point and what becomes of it.
-func fillMapping(m map[rune][]rune, table []string, p property) {
-	for _, s := range table {
-		r := []rune(s)
-		m[r[0]] = r[1:]
-		properties[r[0]] |= p
+// fill returns what puts a code point and what becomes of it into m, and gives it a property.
+func fill(m map[rune][]rune, p property) func(left, right []rune) {
+	return func(left, right []rune) {
+		m[left[0]] = right
+		properties[left[0]] |= p
 	}
+}
+
+// codePoints reads the numbers on one side of an entry of the tables.
+func codePoints(s string) []rune {
+	var all []rune
+	for number := range strings.FieldsFuncSeq(s, func(r rune) bool { return r == '-' || r == '.' }) {
+		n, err := strconv.ParseUint(number, 16, 32)
+		if err != nil {
+			panic("tokenizer: tables.txt: " + err.Error()) // the file is part of the program
+		}
+		all = append(all, rune(n))
+	}
+	return all
 }
 
 // ideograph reports whether BERT takes r as a Chinese character: the blocks of CJK ideographs up to Unicode 8, with a gap
