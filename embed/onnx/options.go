@@ -20,8 +20,8 @@ type TextOptions struct {
 	Library string
 	// Cache is the folder of what is downloaded. Empty: the variable TIDEMARK_CACHE, else tidemark in os.UserCacheDir.
 	Cache string
-	// Progress gets a line of text now and then while something is downloaded; nil is silent. It is written to before NewText
-	// returns and never after.
+	// Progress gets a line of text now and then while something is downloaded. Nil: the lines go to slog.Default at level Info;
+	// io.Discard is silent. It is written to before NewText returns and never after.
 	Progress io.Writer
 	// MaxLength lowers the folder's limit of tokens a text, special tokens included. 0: the folder's limit.
 	MaxLength int

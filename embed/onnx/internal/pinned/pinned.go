@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -32,7 +33,7 @@ const byHand = "To go on without pip: put libonnxruntime " + runtimeVersion + " 
 type Cache struct {
 	// Dir is the folder; empty: TIDEMARK_CACHE, else tidemark in os.UserCacheDir.
 	Dir string
-	// Progress gets lines of text while something is downloaded; nil is silent.
+	// Progress gets lines of text while something is downloaded; nil: slog.Default gets them.
 	Progress io.Writer
 }
 
@@ -224,8 +225,11 @@ func removeLeftovers(dir string) {
 }
 
 func (c Cache) say(line string) {
-	if c.Progress != nil {
-		// Progress is for people; whether they can read it must not decide about a download.
-		_, _ = io.WriteString(c.Progress, "tidemark: "+strings.TrimSpace(line)+"\n")
+	line = "tidemark: " + line
+	if c.Progress == nil {
+		slog.Info(line)
+		return
 	}
+	// Progress is for people; whether they can read it must not decide about a download.
+	_, _ = io.WriteString(c.Progress, line+"\n")
 }

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -161,6 +163,24 @@ func TestFolder(t *testing.T) {
 	again, err := w.cache.folder(t.Context(), b)
 	if err != nil || again != dir || progress.Len() > 0 || w.downloads(t) != 2 {
 		t.Errorf("second call: %q, %v, progress %q, %d downloads", again, err, progress.String(), w.downloads(t))
+	}
+}
+
+// Who asks for no Progress learns from the log why the first call takes long.
+func TestProgressByDefault(t *testing.T) {
+	w := newWorld(t)
+	var said bytes.Buffer
+	before := slog.Default()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&said, nil)))
+	defer func() {
+		slog.SetDefault(before)
+		log.SetOutput(os.Stderr) // SetDefault had turned it to the buffer
+	}()
+	dir, err := w.cache.folder(t.Context(), w.tool(t))
+	for _, s := range []string{"level=INFO", "downloading plain 1.0", dir} {
+		if err != nil || !strings.Contains(said.String(), s) {
+			t.Errorf("error %v, log %q lacks %q", err, said.String(), s)
+		}
 	}
 }
 
