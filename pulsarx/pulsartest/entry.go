@@ -125,9 +125,6 @@ func newEntry(b []byte) (entry, error) {
 	if err != nil {
 		return entry{}, err
 	}
-	if meta.messages < 1 || meta.messages > maxBatch {
-		return entry{}, fmt.Errorf("%w: a batch of %d messages", errFrame, meta.messages)
-	}
 	return entry{
 		data:      append(make([]byte, 0, len(b)), b...),
 		messages:  meta.messages,
@@ -157,6 +154,9 @@ func splitEntry(b []byte) (metadata, []byte, error) {
 	}
 	if err := meta.decode(b[4 : 4+n]); err != nil {
 		return meta, nil, fmt.Errorf("%w: %w", errFrame, err)
+	}
+	if meta.messages < 1 || meta.messages > maxBatch {
+		return meta, nil, fmt.Errorf("%w: a batch of %d messages", errFrame, meta.messages)
 	}
 	return meta, b[4+n:], nil
 }

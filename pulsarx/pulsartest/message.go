@@ -150,10 +150,7 @@ func decompress(meta *metadata, payload []byte) ([]byte, error) {
 	var err error
 	switch meta.compression {
 	case compressedLZ4:
-		out = make([]byte, size)
-		var n int
-		n, err = lz4.UncompressBlock(payload, out)
-		out = out[:max(n, 0)]
+		out, err = unlz4(payload, size)
 	case compressedZlib:
 		out, err = inflate(payload, size)
 	case compressedZstd:
@@ -172,6 +169,15 @@ func decompress(meta *metadata, payload []byte) ([]byte, error) {
 	return out, nil
 }
 
+func unlz4(payload []byte, size int) ([]byte, error) {
+	if size > 255*len(payload) { // as far as LZ4 can go
+		return nil, fmt.Errorf("%d bytes from %d", size, len(payload))
+	}
+	out := make([]byte, size)
+	n, err := lz4.UncompressBlock(payload, out)
+	return out[:max(n, 0)], err
+}
+
 func inflate(payload []byte, size int) ([]byte, error) {
 	r, err := zlib.NewReader(bytes.NewReader(payload))
 	if err != nil {
@@ -182,12 +188,12 @@ func inflate(payload []byte, size int) ([]byte, error) {
 }
 
 func unzstd(payload []byte, size int) ([]byte, error) {
-	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(maxUncompressed))
+	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxMemory(maxUncompressed))
 	if err != nil {
 		return nil, err
 	}
 	defer d.Close()
-	return d.DecodeAll(payload, make([]byte, 0, size))
+	return d.DecodeAll(payload, make([]byte, 0, min(size, 1<<20)))
 }
 
 func unsnappy(payload []byte, size int) ([]byte, error) {
