@@ -22,6 +22,7 @@ type partitionReader struct {
 	first     string        // offsets before it are passed over
 	to        Position
 	last      MessageID // the end
+	order     readOrder
 
 	mu      sync.Mutex // guards what follows, which read and remaining use
 	at      MessageID  // the last message handled
@@ -155,6 +156,11 @@ func (r *partitionReader) read(ctx context.Context, out chan<- replayed) error {
 			return nil
 		}
 		at := offset(id)
+		if again, err := r.order.check(at); err != nil {
+			return fmt.Errorf("reading %s: %w", r.partition.name, err)
+		} else if again {
+			continue
+		}
 		wanted := at >= r.first && (end == "" || at <= end) &&
 			(r.to.time.IsZero() || m.PublishTime().UnixMilli() < r.to.time.UnixMilli())
 		if wanted {
@@ -241,3 +247,33 @@ func (p Position) offsetOf(name string) string {
 
 // nextOffset is the least text above an offset.
 func nextOffset(at string) string { return at + "0" }
+
+// readOrder watches the order of what a reader gives. After a lost connection the client places itself anew, and in rare cases
+// has given out messages that stand behind one it dropped: then it goes back.
+type readOrder struct {
+	last   string
+	recent map[string]bool
+	ring   []string
+	next   int
+}
+
+var errWentBack = errors.New("pulsarx: the connection was lost and messages came out of order; resume from the last progress")
+
+// check takes the next offset, and reports whether it was given before. Going back to one that was not is an error.
+func (o *readOrder) check(at string) (again bool, err error) {
+	const kept = 4096 // more than a reader prefetches
+	if at <= o.last {
+		if o.recent[at] {
+			return true, nil
+		}
+		return false, errWentBack
+	}
+	if o.recent == nil {
+		o.recent, o.ring = make(map[string]bool, kept), make([]string, kept)
+	}
+	delete(o.recent, o.ring[o.next])
+	o.ring[o.next], o.recent[at] = at, true
+	o.next = (o.next + 1) % kept
+	o.last = at
+	return false, nil
+}

@@ -180,3 +180,7 @@ func (r *record) all() []string {
 }
 
 func (r *record) len() int { return len(r.all()) }
+
+func quickOptions() pulsar.ClientOptions {
+	return pulsar.ClientOptions{OperationTimeout: 300 * time.Millisecond}
+}

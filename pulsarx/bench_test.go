@@ -1,0 +1,187 @@
+package pulsarx_test
+
+import (
+	"context"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
+
+	"github.com/tidemark-go/tidemark/pulsarx"
+)
+
+type event struct {
+	ID   int64  `avro:"id"`
+	Text string `avro:"text"`
+}
+
+func newEvent(i int) event { return event{int64(i), strings.Repeat("x", 100)} }
+
+// benchServer is the real Pulsar where there is one.
+func benchServer(b *testing.B) server {
+	if url := os.Getenv("PULSAR_URL"); url != "" {
+		return server{url: url}
+	}
+	return inProcess(b, nil)
+}
+
+func bareClient(b *testing.B, s server) pulsar.Client {
+	client, err := pulsar.NewClient(pulsar.ClientOptions{URL: s.url, Logger: nopLogger()})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(client.Close)
+	return client
+}
+
+// BenchmarkProduce compares a typed Avro producer with the bare client that sends the same bytes with the same options.
+func BenchmarkProduce(b *testing.B) {
+	s := benchServer(b)
+	b.Run("pulsarx", func(b *testing.B) {
+		p := producer(b, s.client(b), pulsarx.Avro[event](), pulsarx.ProducerOptions[event]{
+			Topic: topic(b), Key: func(e event) string { return strconv.FormatInt(e.ID%64, 10) },
+		})
+		var failed atomic.Int64
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			p.SendAsync(b.Context(), newEvent(i), func(_ pulsarx.MessageID, err error) {
+				if err != nil {
+					failed.Add(1)
+				}
+			})
+		}
+		if err := p.Flush(b.Context()); err != nil || failed.Load() > 0 {
+			b.Fatal(err, failed.Load())
+		}
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msgs/s")
+	})
+	b.Run("bare", func(b *testing.B) {
+		p, err := bareClient(b, s).CreateProducer(pulsar.ProducerOptions{
+			Topic: topic(b), HashingScheme: pulsar.Murmur3_32Hash, BatcherBuilderType: pulsar.KeyBasedBatchBuilder,
+			BatchingMaxMessages: 1000, BatchingMaxPublishDelay: 10 * time.Millisecond, CompressionType: pulsar.LZ4, SendTimeout: -1,
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer p.Close()
+		codec := pulsarx.Avro[event]()
+		var failed atomic.Int64
+		b.ReportAllocs()
+		for i := 0; b.Loop(); i++ {
+			e := newEvent(i)
+			payload, err := codec.Encode(nil, e)
+			if err != nil {
+				b.Fatal(err)
+			}
+			p.SendAsync(b.Context(), &pulsar.ProducerMessage{Payload: payload, Key: strconv.FormatInt(e.ID%64, 10)},
+				func(_ pulsar.MessageID, _ *pulsar.ProducerMessage, err error) {
+					if err != nil {
+						failed.Add(1)
+					}
+				})
+		}
+		if err := p.FlushWithCtx(b.Context()); err != nil || failed.Load() > 0 {
+			b.Fatal(err, failed.Load())
+		}
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msgs/s")
+	})
+}
+
+// BenchmarkConsume compares Run with the bare client's receive-and-ack loop, both decoding.
+func BenchmarkConsume(b *testing.B) {
+	s := benchServer(b)
+	fill := func(b *testing.B) string {
+		name := topic(b)
+		p := producer(b, s.client(b), pulsarx.Avro[event](), pulsarx.ProducerOptions[event]{
+			Topic: name, Key: func(e event) string { return strconv.FormatInt(e.ID%64, 10) },
+		})
+		client := bareClient(b, s)
+		keep, err := client.Subscribe(pulsar.ConsumerOptions{Topic: name, SubscriptionName: "s", Type: pulsar.KeyShared})
+		if err != nil {
+			b.Fatal(err)
+		}
+		keep.Close()
+		for i := range b.N {
+			p.SendAsync(b.Context(), newEvent(i), nil)
+		}
+		if err := p.Flush(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		return name
+	}
+	b.Run("pulsarx", func(b *testing.B) {
+		name, c := fill(b), s.client(b)
+		var n atomic.Int64
+		done, stop := make(chan struct{}), sync.Once{}
+		b.ReportAllocs()
+		b.ResetTimer()
+		r := run(b, c, pulsarx.Avro[event](), pulsarx.ConsumerOptions{Topics: []string{name}, Subscription: "s"},
+			func(_ context.Context, batch []pulsarx.Message[event]) error {
+				if n.Add(int64(len(batch))) >= int64(b.N) {
+					stop.Do(func() { close(done) })
+				}
+				return nil
+			})
+		<-done
+		b.StopTimer()
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msgs/s")
+		r.stop()
+	})
+	b.Run("bare", func(b *testing.B) {
+		name, client := fill(b), bareClient(b, s)
+		codec := pulsarx.Avro[event]()
+		b.ReportAllocs()
+		b.ResetTimer()
+		consumer, err := client.Subscribe(pulsar.ConsumerOptions{Topic: name, SubscriptionName: "s", Type: pulsar.KeyShared})
+		if err != nil {
+			b.Fatal(err)
+		}
+		for range b.N {
+			m, err := consumer.Receive(b.Context())
+			if err != nil {
+				b.Fatal(err)
+			}
+			if _, err := codec.Decode(pulsarx.Raw{Value: m.Payload()}); err != nil {
+				b.Fatal(err)
+			}
+			if err := consumer.Ack(m); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.StopTimer()
+		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msgs/s")
+		consumer.Close()
+	})
+}
+
+// BenchmarkDecode compares decoding with the reader's own schema, and with one that it is resolved against.
+func BenchmarkDecode(b *testing.B) {
+	codec := pulsarx.Avro[productNext]()
+	own, err := codec.Encode(nil, productNext{ID: "k1", Name: strings.Repeat("n", 100), Age: 3})
+	if err != nil {
+		b.Fatal(err)
+	}
+	older, err := pulsarx.Avro[productV1]().Encode(nil, productV1{"k1", strings.Repeat("n", 100)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	schema, _ := pulsarx.Avro[productV1]().Schema()
+	for name, raw := range map[string]pulsarx.Raw{
+		"own":      {Value: own},
+		"resolved": {Value: older, SchemaType: "AVRO", Schema: schema.Definition},
+	} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := codec.Decode(raw); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

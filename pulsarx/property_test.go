@@ -1,0 +1,151 @@
+package pulsarx_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pulsarx"
+)
+
+// ledger is what all consumers of a property test have done.
+type ledger struct {
+	mu      sync.Mutex
+	working map[string]int      // consumers' handlers at work on a key
+	done    map[string][]string // successes of a key, in order
+	count   map[string]int
+}
+
+func (l *ledger) succeeded() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.count)
+}
+
+// handler fails in every way that handlers have, a poison message always.
+func (l *ledger) handler(t *testing.T, rng *rand.Rand, poison func(string) bool) pulsarx.Handler[string] {
+	var mu sync.Mutex
+	roll := func(n int) int { mu.Lock(); defer mu.Unlock(); return rng.IntN(n) }
+	return func(_ context.Context, batch []pulsarx.Message[string]) error {
+		keys := map[string]bool{}
+		l.mu.Lock()
+		for _, m := range batch {
+			if !keys[m.Key] {
+				keys[m.Key] = true
+				if l.working[m.Key]++; l.working[m.Key] > 1 {
+					t.Errorf("key %s is worked on twice at once", m.Key)
+				}
+			}
+		}
+		l.mu.Unlock()
+		time.Sleep(time.Duration(roll(1500)) * time.Microsecond)
+		defer func() {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			for key := range keys {
+				l.working[key]--
+			}
+		}()
+		errs := make(pulsarx.BatchError, len(batch))
+		stopped := map[string]bool{}
+		for i, m := range batch {
+			if poison(m.Value) || roll(40) == 0 {
+				errs[i] = errors.New("random")
+				if poison(m.Value) && roll(2) == 0 {
+					errs[i] = pulsarx.Permanent(errors.New("poison"))
+				}
+				switch {
+				case poison(m.Value) && roll(3) == 0:
+					panic("poison")
+				case roll(3) == 0:
+					return errors.New("all of it")
+				}
+			}
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for i, m := range batch {
+			if errs[i] != nil {
+				stopped[m.Key] = true
+			}
+			if !stopped[m.Key] {
+				l.done[m.Key] = append(l.done[m.Key], m.Value)
+				l.count[m.Value]++
+			}
+		}
+		return errs.Err()
+	}
+}
+
+// TestProperty: random keys and failures, consumers that come and go, and a broker that restarts: the successes of a key are in
+// order, none is lost, and the dead letters are the poison.
+func TestProperty(t *testing.T) {
+	onBoth(t, func(t *testing.T, s server) {
+		const messages = 600
+		c, topic := s.client(t), topic(t)
+		rng := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 1))
+		p := keyed(t, c, topic)
+		l := &ledger{working: map[string]int{}, done: map[string][]string{}, count: map[string]int{}}
+		want := map[string][]string{}
+		bad := map[string]bool{}
+		var values []string
+		for i := range messages {
+			v := fmt.Sprintf("k%d:%d", rng.IntN(12), i)
+			values = append(values, v)
+			if rng.IntN(60) == 0 {
+				bad[v] = true
+			} else {
+				want[keyOf(v)] = append(want[keyOf(v)], v)
+			}
+		}
+		options := pulsarx.ConsumerOptions{
+			Topics: []string{topic}, Subscription: "s", Backoff: pulsarx.Backoff{Initial: 2 * time.Millisecond, Max: 10 * time.Millisecond},
+			Workers: 4, MaxBatch: 1 + rng.IntN(12), MaxDelay: time.Millisecond, MaxInFlight: 100,
+			DeadLetter: pulsarx.DeadLetterPolicy{MaxAttempts: 8},
+		}
+		start := func() running {
+			return run(t, c, pulsarx.String(), options, l.handler(t, rand.New(rand.NewPCG(rng.Uint64(), 2)), func(v string) bool { return bad[v] }))
+		}
+		consumers := []running{start(), start()}
+		for i := 0; i < messages; i += 50 {
+			sendAll(t, p, values[i:i+50])
+			switch rng.IntN(4) {
+			case 0:
+				consumers = append(consumers, start())
+			case 1:
+				if len(consumers) > 1 {
+					consumers[0].stop()
+					consumers = consumers[1:]
+				}
+			case 2:
+				if s.broker != nil && len(consumers) == 1 { // with two, a restart may give a key to the other one
+					if err := s.broker.Restart(); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		}
+		eventually(t, "all successes", func() bool { return l.succeeded() == messages-len(bad) })
+		dead := letters(t, s, topic+"-s-DLQ", len(bad))
+		for _, r := range consumers {
+			r.stop()
+		}
+		for _, m := range dead {
+			if !bad[string(m.Payload())] {
+				t.Errorf("%s is a dead letter", m.Payload())
+			}
+		}
+		for key, values := range want {
+			if !inOrder(l.done[key], values) {
+				t.Errorf("%s: %v, want %v", key, l.done[key], values)
+			}
+		}
+		if n := leftovers(t, c, topic, "s"); n != 0 {
+			t.Errorf("%d messages come again", n)
+		}
+	})
+}

@@ -1,0 +1,247 @@
+package pulsarx_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pulsarx"
+	"github.com/tidemark-go/tidemark/pulsarx/pulsartest"
+)
+
+// replay returns the values that a replay hands to its handler.
+func replay(t testing.TB, c *pulsarx.Client, o pulsarx.ReplayOptions) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	var got []string
+	err := pulsarx.Replay(ctx, c, pulsarx.String(), o, func(_ context.Context, batch []pulsarx.Message[string]) error {
+		for _, m := range batch {
+			got = append(got, m.Value)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func numbers(from, to int) (values []string) {
+	for i := from; i < to; i++ {
+		values = append(values, fmt.Sprintf("k:%04d", i))
+	}
+	return values
+}
+
+func TestReplay(t *testing.T) {
+	onBoth(t, func(t *testing.T, s server) {
+		c, topic := s.client(t), topic(t)
+		p := keyed(t, c, topic)
+		if got := replay(t, c, pulsarx.ReplayOptions{Topics: []string{topic}}); len(got) != 0 {
+			t.Errorf("an empty topic has %v", got)
+		}
+		if got := replay(t, c, pulsarx.ReplayOptions{Topics: []string{topic}, From: pulsarx.At(time.Now().Add(-time.Hour))}); len(got) != 0 {
+			t.Errorf("an empty topic has %v", got)
+		}
+		sendAll(t, p, numbers(0, 100))
+		time.Sleep(20 * time.Millisecond)
+		middle := time.Now()
+		time.Sleep(20 * time.Millisecond)
+		id, err := p.Send(t.Context(), "k:0100")
+		if err != nil {
+			t.Fatal(err)
+		}
+		sendAll(t, p, numbers(101, 200))
+		all := numbers(0, 200)
+		for name, c := range map[string]struct {
+			o    pulsarx.ReplayOptions
+			want []string
+		}{
+			"all":                {pulsarx.ReplayOptions{}, all},
+			"small batches":      {pulsarx.ReplayOptions{MaxBatch: 7}, all},
+			"from a time":        {pulsarx.ReplayOptions{From: pulsarx.At(middle)}, all[100:]},
+			"from long ago":      {pulsarx.ReplayOptions{From: pulsarx.At(time.Unix(1, 0))}, all},
+			"from the future":    {pulsarx.ReplayOptions{From: pulsarx.At(time.Now().Add(time.Hour))}, nil},
+			"after a message":    {pulsarx.ReplayOptions{From: pulsarx.After(topic, id)}, all[101:]},
+			"to a time":          {pulsarx.ReplayOptions{To: pulsarx.At(middle)}, all[:100]},
+			"to a message":       {pulsarx.ReplayOptions{To: pulsarx.After(topic, id)}, all[:101]},
+			"between":            {pulsarx.ReplayOptions{From: pulsarx.At(middle), To: pulsarx.After(topic, id)}, all[100:101]},
+			"nothing in between": {pulsarx.ReplayOptions{From: pulsarx.After(topic, id), To: pulsarx.At(middle)}, nil},
+		} {
+			c.o.Topics = []string{topic}
+			if got := replay(t, s.client(t), c.o); !slices.Equal(got, c.want) {
+				t.Errorf("%s: %d messages, want %d: %v", name, len(got), len(c.want), got)
+			}
+		}
+		// From each position that Progress reports, the rest.
+		var places []pulsarx.Progress
+		o := pulsarx.ReplayOptions{Topics: []string{topic}, MaxBatch: 60, Progress: func(p pulsarx.Progress) { places = append(places, p) }}
+		replay(t, c, o)
+		if n := len(places); n < 4 || places[n-1].Messages != 200 || places[n-1].Remaining != 0 {
+			t.Errorf("progress %+v", places)
+		}
+		for _, place := range places {
+			text, err := place.Position.MarshalText()
+			if err != nil {
+				t.Fatal(err)
+			}
+			var from pulsarx.Position
+			if err := from.UnmarshalText(text); err != nil {
+				t.Fatal(err)
+			}
+			got := replay(t, c, pulsarx.ReplayOptions{Topics: []string{topic}, From: from})
+			if !slices.Equal(got, all[place.Messages:]) {
+				t.Errorf("from %s: %d messages, want %d", text, len(got), 200-place.Messages)
+			}
+		}
+	})
+}
+
+// TestReplayTombstoneLast: the end is a message without a value.
+func TestReplayTombstoneLast(t *testing.T) {
+	onBoth(t, func(t *testing.T, s server) {
+		c, topic := s.client(t), topic(t)
+		p := keyed(t, c, topic)
+		send(t, p, "k:1")
+		if _, err := p.SendTombstone(t.Context(), "k"); err != nil {
+			t.Fatal(err)
+		}
+		if got := replay(t, c, pulsarx.ReplayOptions{Topics: []string{topic}}); !slices.Equal(got, []string{"k:1", ""}) {
+			t.Errorf("%q", got)
+		}
+	})
+}
+
+func TestReplayPartitions(t *testing.T) {
+	const name = "persistent://public/default/parts"
+	s := inProcess(t, map[string]int{name: 5})
+	c := s.client(t)
+	p := keyed(t, c, name)
+	var values []string
+	for i := range 500 {
+		values = append(values, fmt.Sprintf("k%d:%03d", i%31, i))
+	}
+	sendAll(t, p, values)
+	var at pulsarx.Position
+	stop := errors.New("stop")
+	perKey := map[string][]string{}
+	collect := func(fail int) error {
+		n := 0
+		return pulsarx.Replay(t.Context(), c, pulsarx.String(), pulsarx.ReplayOptions{
+			Topics: []string{name}, From: at, MaxBatch: 50, Progress: func(p pulsarx.Progress) { at = p.Position },
+		}, func(_ context.Context, batch []pulsarx.Message[string]) error {
+			if n++; n == fail {
+				return stop
+			}
+			for _, m := range batch {
+				perKey[m.Key] = append(perKey[m.Key], m.Value)
+			}
+			return nil
+		})
+	}
+	if err := collect(4); !errors.Is(err, stop) || !strings.Contains(err.Error(), name) {
+		t.Fatalf("Replay: %v", err)
+	}
+	if err := collect(0); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for key, got := range perKey {
+		n += len(got)
+		if !slices.IsSorted(got) {
+			t.Errorf("%s: %v", key, got)
+		}
+	}
+	if n != 500 {
+		t.Errorf("%d messages in two runs, of 500", n)
+	}
+}
+
+func TestReplayErrors(t *testing.T) {
+	s := inProcess(t, nil)
+	c, topic := s.client(t), topic(t)
+	p := producer(t, c, pulsarx.Bytes(), pulsarx.ProducerOptions[[]byte]{Topic: topic})
+	for _, v := range []string{"1", "\xff", "2"} {
+		if _, err := p.Send(t.Context(), []byte(v)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	nothing := func(context.Context, []pulsarx.Message[string]) error { return nil }
+	err := pulsarx.Replay(t.Context(), c, pulsarx.String(), pulsarx.ReplayOptions{Topics: []string{topic}}, nothing)
+	if err == nil || !strings.Contains(err.Error(), topic) {
+		t.Errorf("what cannot be decoded: %v", err)
+	}
+	var bad []string
+	got := replay(t, c, pulsarx.ReplayOptions{Topics: []string{topic}, OnDecodeError: func(r pulsarx.Raw, err error) error {
+		bad = append(bad, string(r.Value))
+		return nil
+	}})
+	if !slices.Equal(got, []string{"1", "2"}) || !slices.Equal(bad, []string{"\xff"}) {
+		t.Errorf("%v %q", got, bad)
+	}
+	if err := pulsarx.Replay(t.Context(), c, pulsarx.String(), pulsarx.ReplayOptions{MaxBatch: -1}, nothing); err == nil {
+		t.Error("bad options replay")
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := pulsarx.Replay(ctx, c, pulsarx.String(), pulsarx.ReplayOptions{Topics: []string{topic}}, nothing); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled: %v", err)
+	}
+	defer s.broker.Inject(pulsartest.Fault{Command: "GET_LAST_MESSAGE_ID", Error: "MetadataError"})()
+	quick, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: s.url, Pulsar: quickOptions()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer quick.Close(t.Context())
+	if err := pulsarx.Replay(t.Context(), quick, pulsarx.String(), pulsarx.ReplayOptions{Topics: []string{topic}}, nothing); err == nil {
+		t.Error("a topic whose end is not known has been replayed")
+	}
+}
+
+// TestReplayRestart: the broker goes away in the middle. The replay is complete and in order, or an error.
+func TestReplayRestart(t *testing.T) {
+	s := inProcess(t, nil)
+	c, topic := s.client(t), topic(t)
+	sendAll(t, keyed(t, c, topic), numbers(0, 3000))
+	var got []string
+	restarted := false
+	err := pulsarx.Replay(t.Context(), c, pulsarx.String(), pulsarx.ReplayOptions{Topics: []string{topic}, MaxBatch: 10},
+		func(_ context.Context, batch []pulsarx.Message[string]) error {
+			for _, m := range batch {
+				got = append(got, m.Value)
+			}
+			if len(got) > 500 && !restarted {
+				restarted = true
+				return s.broker.Restart()
+			}
+			return nil
+		})
+	if err == nil && !slices.Equal(got, numbers(0, 3000)) {
+		t.Errorf("%d messages, sorted: %v", len(got), slices.IsSorted(got))
+	}
+	if err != nil && !slices.Equal(got, numbers(0, len(got))) {
+		t.Errorf("out of order before %v", err)
+	}
+}
+
+func TestPositionText(t *testing.T) {
+	for _, text := range []string{
+		"beginning", "at:2024-05-06T07:08:09.123Z",
+		"after:persistent://a/b/c-partition-0@0000000000000001000000000000000200000003,persistent://a/b/d@0000000000000001000000000000000200000003",
+	} {
+		var p pulsarx.Position
+		if err := p.UnmarshalText([]byte(text)); err != nil || p.String() != text {
+			t.Errorf("%s became %s: %v", text, p, err)
+		}
+	}
+	for _, text := range []string{"", "x", "at:", "at:yesterday", "after:", "after:x", "after:@00", "after:t@12", "after:t@" + strings.Repeat("g", 40)} {
+		if err := new(pulsarx.Position).UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q is a position", text)
+		}
+	}
+}
