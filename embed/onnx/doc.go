@@ -8,9 +8,9 @@
 // # The model
 //
 // A model is a folder as sentence-transformers saves it, with an ONNX file in it: TextOptions.Dir. modules.json leads
-// to the pooling (mean, cls, max or last token), to normalization, and to the limit of tokens: the lowest of
-// max_seq_length in sentence_bert_config.json (or its older names, such as sentence_distilbert_config.json),
-// model_max_length in tokenizer_config.json, and the position embeddings in config.json. What is longer is cut at the
+// to the pooling (mean, cls, max or last token), to normalization, and to the limit of tokens: as there, max_seq_length
+// in sentence_bert_config.json (or its older names, such as sentence_distilbert_config.json), or else model_max_length
+// in tokenizer_config.json, and never more than the position embeddings in config.json. What is longer is cut at the
 // limit, special tokens kept; padding and truncation in tokenizer.json do not count. A folder that asks for more than
 // this package does (another pooling, a dense layer, a default prompt, half precision, an input that is not among
 // input_ids, attention_mask and token_type_ids) is ErrUnsupported, and one that lacks a file or contradicts itself is

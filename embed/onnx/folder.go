@@ -56,7 +56,7 @@ func readFolder(dir, file string) (folder, error) {
 	} else if !info.Mode().IsRegular() {
 		return folder{}, fmt.Errorf("%w: %s: not a regular file", ErrModel, f.tokenizer)
 	}
-	for _, read := range []func(string) error{f.readConfig, f.readTokenizerConfig, f.readSentenceConfig} {
+	for _, read := range []func(string) error{f.readSentenceConfig, f.readTokenizerConfig, f.readConfig} {
 		if err := read(transformer); err != nil {
 			return folder{}, err
 		}
@@ -155,7 +155,7 @@ func (f *folder) readTokenizerConfig(dir string) error {
 	if c.Side != "" && c.Side != "right" {
 		return fmt.Errorf("%w: %s: truncation_side %q", ErrUnsupported, path, c.Side)
 	}
-	if c.ModelMaxLength == nil {
+	if c.ModelMaxLength == nil || f.limit > 0 { // sentence-transformers sets max_seq_length in its place
 		return nil
 	}
 	return f.lower(*c.ModelMaxLength, path, "model_max_length")

@@ -26,10 +26,14 @@ func TestReadFolder(t *testing.T) {
 		want   folder
 		onnx   string
 	}{
-		"plain":              {folder: base, want: folder{pooling: poolMean, limit: 16}},
-		"in a subfolder":     {folder: moved, want: folder{pooling: poolMean, limit: 16, normalize: true}, onnx: "0_Transformer/onnx/model.onnx"},
-		"limit of tokenizer": {folder: base.with("tokenizer_config.json", files{"model_max_length": 9}), want: folder{pooling: poolMean, limit: 9}},
-		"limit of positions": {folder: base.with("sentence_bert_config.json", nil), want: folder{pooling: poolMean, limit: 512}},
+		"plain":          {folder: base, want: folder{pooling: poolMean, limit: 16}},
+		"in a subfolder": {folder: moved, want: folder{pooling: poolMean, limit: 16, normalize: true}, onnx: "0_Transformer/onnx/model.onnx"},
+		"limit of tokenizer": {
+			folder: base.with("sentence_bert_config.json", nil).with("tokenizer_config.json", files{"model_max_length": 9}), want: folder{pooling: poolMean, limit: 9},
+		},
+		"limit before the tokenizer's": {folder: base.with("tokenizer_config.json", files{"model_max_length": 9}), want: folder{pooling: poolMean, limit: 16}},
+		"limit beyond the positions":   {folder: base.with("sentence_bert_config.json", files{"max_seq_length": 600}), want: folder{pooling: poolMean, limit: 512}},
+		"limit of positions":           {folder: base.with("sentence_bert_config.json", nil), want: folder{pooling: poolMean, limit: 512}},
 		"limit in an older file": {
 			folder: base.with("sentence_bert_config.json", nil).with("sentence_distilbert_config.json", files{"max_seq_length": 12}),
 			want:   folder{pooling: poolMean, limit: 12},
@@ -48,7 +52,7 @@ func TestReadFolder(t *testing.T) {
 		"max":               {folder: base.with("1_Pooling/config.json", files{"pooling_mode_max_tokens": true, "pooling_mode_mean_tokens": false}), want: folder{pooling: poolMax, limit: 16}},
 		"last":              {folder: base.with("1_Pooling/config.json", files{"pooling_mode_lasttoken": true, "pooling_mode_mean_tokens": false}), want: folder{pooling: poolLast, limit: 16}},
 		"mode as a word":    {folder: base.with("1_Pooling/config.json", files{"pooling_mode": "cls", "pooling_mode_mean_tokens": false}), want: folder{pooling: poolCLS, limit: 16}},
-		"byte order mark":   {folder: base.with("tokenizer_config.json", []byte("\xef\xbb\xbf{\"model_max_length\": 7}")), want: folder{pooling: poolMean, limit: 7}},
+		"byte order mark":   {folder: base.with("sentence_bert_config.json", []byte("\xef\xbb\xbf{\"max_seq_length\": 7}")), want: folder{pooling: poolMean, limit: 7}},
 		"named file":        {folder: base.with("onnx/small.onnx", []byte("g")), file: "onnx/small.onnx", want: folder{pooling: poolMean, limit: 16}, onnx: "onnx/small.onnx"},
 		"both places":       {folder: base.with("onnx/model.onnx", []byte("g")), want: folder{pooling: poolMean, limit: 16}},
 		"only other":        {folder: base.with("onnx/small.onnx", []byte("g")).with("model.onnx", nil), want: folder{pooling: poolMean, limit: 16}, onnx: "onnx/small.onnx"},
@@ -117,7 +121,7 @@ func TestReadFolderErrors(t *testing.T) {
 		"no dimension":            {folder: base.with("1_Pooling/config.json", files{"word_embedding_dimension": nil}).with("config.json", files{"hidden_size": nil}), err: ErrModel, says: "dimension"},
 		"a huge dimension":        {folder: base.with("1_Pooling/config.json", files{"word_embedding_dimension": 1e12}).with("config.json", files{"hidden_size": nil}), err: ErrModel, says: "dimension"},
 		"limit zero":              {folder: base.with("sentence_bert_config.json", files{"max_seq_length": 0}), err: ErrModel, says: "max_seq_length"},
-		"limit negative":          {folder: base.with("tokenizer_config.json", files{"model_max_length": -1}), err: ErrModel, says: "model_max_length"},
+		"limit negative":          {folder: base.with("sentence_bert_config.json", nil).with("tokenizer_config.json", files{"model_max_length": -1}), err: ErrModel, says: "model_max_length"},
 		"padding id out of range": {folder: base.with("config.json", files{"pad_token_id": 99}), err: ErrModel, says: "pad_token_id"},
 		"truncation at the left":  {folder: base.with("tokenizer_config.json", files{"truncation_side": "left"}), err: ErrUnsupported, says: "truncation_side"},
 		"lower-casing":            {folder: base.with("sentence_bert_config.json", files{"do_lower_case": true}), err: ErrUnsupported, says: "do_lower_case"},
