@@ -58,6 +58,9 @@ const (
 
 var errNotONNX = errors.New("not an ONNX model")
 
+// lfsPointer begins the small text file that a clone without Git LFS has in the place of a large one.
+const lfsPointer = "version https://git-lfs"
+
 // readGraph walks the protobuf of an ONNX file once, hashing it on the way. Its memory is bounded whatever the file holds.
 func readGraph(path string) (graph, error) {
 	f, size, err := openRegular(path)
@@ -67,6 +70,9 @@ func readGraph(path string) (graph, error) {
 	defer func() { _ = f.Close() }() // only read from
 	hash := sha256.New()
 	w := walker{in: bufio.NewReaderSize(io.TeeReader(f, hash), 1<<16)}
+	if head, _ := w.in.Peek(len(lfsPointer)); string(head) == lfsPointer {
+		return graph{}, fmt.Errorf("%s: %w but a pointer to one, which git lfs pull fetches", path, errNotONNX)
+	}
 	if err := w.model(size); err != nil {
 		return graph{}, fmt.Errorf("%s: %w", path, err)
 	}

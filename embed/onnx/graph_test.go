@@ -88,6 +88,9 @@ func TestReadGraphErrors(t *testing.T) {
 			if !errors.Is(err, errNotONNX) || !strings.Contains(err.Error(), path) {
 				t.Errorf("error %v", err)
 			}
+			if pointer := name == "pointer of LFS"; pointer != strings.Contains(err.Error(), "git lfs pull") {
+				t.Errorf("error %v", err)
+			}
 		})
 	}
 	if _, err := readGraph(t.TempDir()); err == nil {

