@@ -157,10 +157,7 @@ func (c Cache) folder(ctx context.Context, b bundle) (string, error) {
 	if b.whole(dir) {
 		return dir, nil
 	}
-	if err := c.make(ctx, b, dir); err != nil {
-		return "", fmt.Errorf("%s: %w", b.name, err)
-	}
-	return dir, nil
+	return dir, c.make(ctx, b, dir)
 }
 
 // make downloads and unpacks a bundle beside dir and renames it to dir. The caller holds the bundle's lock.
@@ -191,14 +188,14 @@ func (c Cache) make(ctx context.Context, b bundle, dir string) (err error) {
 	if b.finish != nil {
 		c.say("preparing " + b.name)
 		if err := b.finish(out); err != nil {
-			return err
+			return fmt.Errorf("%s: %w", b.name, err)
 		}
 	}
 	if err := syncFolders(out); err != nil {
 		return err
 	}
 	if !b.whole(out) {
-		return errors.New("the packages did not make what is pinned")
+		return fmt.Errorf("%s: the packages did not make what is pinned", b.name)
 	}
 	if _, err := os.Lstat(dir); err == nil { // not whole, or it would have been used
 		if err := os.Rename(dir, filepath.Join(tmp, "broken")); err != nil {
