@@ -668,6 +668,42 @@ func TestFourPartitions(t *testing.T) {
 	}
 }
 
+// TestMany is more than any queue on the way holds.
+func TestMany(t *testing.T) {
+	onBoth(t, func(t *testing.T, s server) {
+		const messages = 5000
+		c, topic := s.client(t), topic(t)
+		p := keyed(t, c, topic)
+		var values []string
+		for i := range messages {
+			values = append(values, fmt.Sprintf("k%d:%d", i%64, i))
+		}
+		sendAll(t, p, values)
+		var mu sync.Mutex
+		done, count := map[string][]string{}, 0
+		r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
+			func(_ context.Context, batch []pulsarx.Message[string]) error {
+				mu.Lock()
+				defer mu.Unlock()
+				for _, m := range batch {
+					done[m.Key] = append(done[m.Key], m.Value)
+					count++
+				}
+				return nil
+			})
+		eventually(t, "all messages", func() bool { mu.Lock(); defer mu.Unlock(); return count >= messages })
+		r.stop()
+		for i, v := range values {
+			if got := done[keyOf(v)]; len(got) <= i/64 || got[i/64] != v {
+				t.Fatalf("message %d of %s is not in its place", i/64, keyOf(v))
+			}
+		}
+		if count != messages {
+			t.Errorf("%d messages handled, of %d", count, messages)
+		}
+	})
+}
+
 // TestTypes: each subscription type delivers, in order without keys where it promises so.
 func TestTypes(t *testing.T) {
 	onBoth(t, func(t *testing.T, s server) {

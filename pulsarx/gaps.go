@@ -114,17 +114,23 @@ func (g *gaps) miss(key messageKey, id pulsar.MessageID, now time.Time) {
 
 // pass takes a message that has come, and returns what may be handled now: it and what was parked, as far as nothing in front of
 // them is missing.
-func (g *gaps) pass(it *item, most int) []*item {
+func (g *gaps) pass(it *item) []*item {
 	if len(g.missing) == 0 {
 		return []*item{it}
 	}
 	delete(g.missing, it.id)
 	g.parked = slices.DeleteFunc(g.parked, func(old *item) bool { return old.id == it.id })
 	g.parked = append(g.parked, it)
-	if len(g.parked) > most {
-		clear(g.missing)
-	}
 	return g.release()
+}
+
+// giveUp forgets the missing messages, and returns them: the broker is to send them, whenever it does.
+func (g *gaps) giveUp() (ids []pulsar.MessageID) {
+	for _, m := range g.missing {
+		ids = append(ids, m.id)
+	}
+	clear(g.missing)
+	return ids
 }
 
 func (g *gaps) release() (free []*item) {

@@ -181,19 +181,18 @@ func (r *run[T]) dispatch(handling context.Context) time.Duration {
 func (r *run[T]) receive(m pulsar.Message) {
 	now, received := time.Now(), int64(0)
 	before := len(r.s.held)
-	for range drainBurst {
+	for more := true; more; {
 		received++
 		r.take(m, now)
-		if len(r.s.held) >= r.c.options.MaxInFlight {
+		if received == drainBurst || len(r.s.held) >= r.c.options.MaxInFlight {
 			break
 		}
 		select {
 		case next := <-r.c.messages:
 			m = next.Message
-			continue
 		default:
+			more = false
 		}
-		break
 	}
 	ctx := context.Background()
 	r.tel.consumed.Add(ctx, received, r.attrs)
@@ -209,7 +208,14 @@ func (r *run[T]) take(m pulsar.Message, now time.Time) {
 		r.add(it)
 		return
 	}
-	for _, it := range p.gaps.pass(it, r.c.options.MaxInFlight) {
+	free := p.gaps.pass(it)
+	if len(p.gaps.parked) > r.c.options.MaxInFlight { // no more room to wait in: the missing ones lose their place
+		for _, id := range p.gaps.giveUp() {
+			r.c.consumer.NackID(id)
+		}
+		free = append(free, p.gaps.release()...)
+	}
+	for _, it := range free {
 		r.add(it)
 	}
 }
