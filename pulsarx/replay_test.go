@@ -203,32 +203,6 @@ func TestReplayErrors(t *testing.T) {
 	}
 }
 
-// TestReplayRestart: the broker goes away in the middle. The replay is complete and in order, or an error.
-func TestReplayRestart(t *testing.T) {
-	s := inProcess(t, nil)
-	c, topic := s.client(t), topic(t)
-	sendAll(t, keyed(t, c, topic), numbers(0, 3000))
-	var got []string
-	restarted := false
-	err := pulsarx.Replay(t.Context(), c, pulsarx.String(), pulsarx.ReplayOptions{Topics: []string{topic}, MaxBatch: 10},
-		func(_ context.Context, batch []pulsarx.Message[string]) error {
-			for _, m := range batch {
-				got = append(got, m.Value)
-			}
-			if len(got) > 500 && !restarted {
-				restarted = true
-				return s.broker.Restart()
-			}
-			return nil
-		})
-	if err == nil && !slices.Equal(got, numbers(0, 3000)) {
-		t.Errorf("%d messages, sorted: %v", len(got), slices.IsSorted(got))
-	}
-	if err != nil && !slices.Equal(got, numbers(0, len(got))) {
-		t.Errorf("out of order before %v", err)
-	}
-}
-
 func TestPositionText(t *testing.T) {
 	for _, text := range []string{
 		"beginning", "at:2024-05-06T07:08:09.123Z",
