@@ -306,13 +306,18 @@ func (s *Store) extend(ctx context.Context, values map[string]any) (*schema, map
 	if len(missing) == 0 {
 		return known, nil
 	}
-	s.extending.Lock()
-	defer s.extending.Unlock()
 	errs := map[string]error{}
 	fail := func(names []string, err error) {
 		for _, name := range names {
 			errs[name] = err
 		}
+	}
+	select {
+	case s.extending <- struct{}{}:
+		defer func() { <-s.extending }()
+	case <-ctx.Done():
+		fail(missing, fmt.Errorf("waiting to add it to collection %s: %w", s.collection, ctx.Err()))
+		return known, errs
 	}
 	fresh, err := s.reload(ctx) // another process may have added them
 	if err != nil {
@@ -320,9 +325,14 @@ func (s *Store) extend(ctx context.Context, values map[string]any) (*schema, map
 		return known, errs
 	}
 	missing = missingProperties(fresh, values)
-	for _, name := range missing {
-		if err := s.addProperty(ctx, name, values[name]); err != nil {
+	for i, name := range missing {
+		err := s.addProperty(ctx, name, values[name])
+		if err != nil {
 			errs[name] = err
+		}
+		if err != nil && !isPermanent(err) && restCode(err) == 0 { // nobody answers: waiting for each would take too long
+			fail(missing[i:], err)
+			break
 		}
 	}
 	if len(missing) == len(errs) {

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 func TestServerEnsure(t *testing.T) {
@@ -168,6 +171,48 @@ func TestServerConcurrentNewOfOthers(t *testing.T) {
 		})
 	}
 	running.Wait()
+}
+
+// TestExtendWaits: one call waits for a REST endpoint that does not answer. Another one, which waits for the first, ends with its own
+// context; and an endpoint that is silent is asked once, not for every property.
+func TestExtendWaits(t *testing.T) {
+	asked := make(chan string, 100)
+	rest := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Method
+		if r.Method == http.MethodPost {
+			_, _ = io.Copy(io.Discard, r.Body) // only then does the server see that the client is gone
+			<-r.Context().Done()
+			return
+		}
+		if _, err := io.WriteString(w, `{"class":"Product"}`); err != nil {
+			t.Error(err)
+		}
+	}))
+	t.Cleanup(rest.Close)
+	s := faultyStore(t, &faultyServer{}, Options{ReadTimeout: -1})
+	s.conn.httpURL = rest.URL
+	apply := func(ctx context.Context) error {
+		m := upserts(1)
+		m[0].Object.Properties["new"], m[0].Object.Properties["other"] = 1, 2
+		return s.Apply(ctx, m)
+	}
+	long, cancel := context.WithCancel(t.Context())
+	first := make(chan error, 1)
+	go func() { first <- apply(long) }()
+	for method := <-asked; method != http.MethodPost; method = <-asked { // from then on, it adds a property
+	}
+	short, cancelShort := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancelShort()
+	if err := apply(short); !errors.Is(err, context.DeadlineExceeded) || isPermanent(err) {
+		t.Errorf("the second call: %v", err)
+	}
+	cancel()
+	if err := <-first; !errors.Is(err, context.Canceled) || isPermanent(err) {
+		t.Errorf("the first call: %v", err)
+	}
+	if len(asked) > 0 {
+		t.Errorf("after a request without an answer, %d more", len(asked))
+	}
 }
 
 func TestServerOtherDimensions(t *testing.T) {

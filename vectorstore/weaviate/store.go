@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -28,7 +29,7 @@ type Store struct {
 	maxBytes   int
 
 	schema    atomic.Pointer[schema]
-	extending sync.Mutex // held while properties are added
+	extending chan struct{} // has a place for the one that adds properties
 
 	vectors map[string]bool // the collection's named vectors; not changed
 	mu      sync.Mutex
@@ -57,6 +58,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
 		conn: c, collection: o.Collection, tombstones: o.Collection + tombstones, fixed: o.FixedProperties,
 		maxBatch: o.MaxBatch, maxBytes: o.MaxBatchBytes, vectors: map[string]bool{}, dims: map[string]int{},
+		extending: make(chan struct{}, 1),
 	}
 	if err := s.open(ctx, o); err != nil {
 		return nil, errors.Join(err, c.close())
@@ -248,11 +250,7 @@ func (s *Store) learn(vector string, dims int) {
 func (s *Store) dimensions() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := make(map[string]int, len(s.dims))
-	for name, dims := range s.dims {
-		out[name] = dims
-	}
-	return out
+	return maps.Clone(s.dims)
 }
 
 // Search returns the objects nearest to a vector, without their vectors. The search is approximate, as HNSW is. A
