@@ -42,7 +42,6 @@ type everything struct {
 	Took     time.Duration    `avro:"took"`
 	Untagged int
 	Skipped  chan int `avro:"-"`
-	hidden   int
 }
 
 const everythingText = `{"type":"record","name":"everything","fields":[` +

@@ -58,7 +58,7 @@ func (a *arrivals) push(partition string, id pulsar.MessageID) {
 }
 
 // pop takes a message off, and returns which copy of its entry it belongs to, and the messages in front of it.
-func (a *arrivals) pop(partition string, id pulsar.MessageID) (copy int64, dropped []arrival) {
+func (a *arrivals) pop(partition string, id pulsar.MessageID) (copied int64, dropped []arrival) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	l := a.lists[partition]
@@ -69,14 +69,14 @@ func (a *arrivals) pop(partition string, id pulsar.MessageID) (copy int64, dropp
 	if at < 0 {
 		return -1, nil
 	}
-	copy = l.list[at].copy
+	copied = l.list[at].copy
 	if at > 0 {
 		dropped = slices.Clone(l.list[:at])
 	}
 	if l.list = l.list[at+1:]; len(l.list) == 0 {
 		l.list = nil
 	}
-	return copy, dropped
+	return copied, dropped
 }
 
 // rest takes all off.

@@ -274,7 +274,7 @@ func (b schemaBuilder) field(t reflect.Type, tag fieldTag) (avroField, error) {
 		field.Type, field.Default = union, json.RawMessage("null")
 	default:
 		if null { // the default is of a union's first branch
-			field.Type, schema, t = []any{union[1], union[0]}, union[1], t.Elem()
+			field.Type, schema = []any{union[1], union[0]}, union[1]
 		}
 		field.Default, err = defaultJSON(schema, *tag.def)
 	}

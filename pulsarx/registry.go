@@ -56,8 +56,8 @@ func (r registry) ask(ctx context.Context, scheme, host, topic string, version [
 	if err != nil {
 		return Schema{}, err
 	}
-	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	login, err := r.login()
 	if err != nil {
 		return Schema{}, err

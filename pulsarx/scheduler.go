@@ -2,6 +2,7 @@ package pulsarx
 
 import (
 	"container/heap"
+	"errors"
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
@@ -342,7 +343,7 @@ func (s *scheduler) fail(now time.Time, it *item, v verdict) time.Time {
 	own := v.named || v.alone
 	permanent := isPermanent(v.err)
 	last := s.maxAttempts > 0 && it.attempts >= s.maxAttempts
-	_, panicked := v.err.(panicError)
+	panicked := errors.As(v.err, new(panicError))
 	switch {
 	case permanent && own:
 		it.grave = &fate{reasonPermanent, v.err}
