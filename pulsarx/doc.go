@@ -41,11 +41,18 @@
 // between, and the ids of as many as that acknowledged last. A key that is tried again for ever keeps its messages in flight;
 // DeadLetterPolicy.MaxAttempts bounds that. A producer holds at most MaxPending messages a partition.
 //
+// # Evolving a schema
+//
+// Which schemas a topic accepts beside each other is the namespace's strategy, FULL by default: each of two must read the other's
+// messages, so that fields are added and dropped with defaults and never renamed. An alias reads an older name, which a broker accepts
+// under BACKWARD. Names of records do not matter to the broker or to [Avro].
+//
 // # What pulsar-client-go does that this package cannot mend
 //
 // A consumer of pulsar-client-go discards, and acknowledges, messages whose checksum or compression is broken, and messages with an
 // empty payload that a producer without batching sent (pulsarx producers always batch). When the partitions of a topic grow and
-// the first subscription to a new one fails, it closes all partitions; Run then returns an error.
+// the first subscription to a new one fails, it closes all partitions. Its reader has a data race with its own reconnection; a
+// replay passes over what comes twice, and ends with an error where an order cannot be kept.
 //
 // # Metrics and traces
 //
