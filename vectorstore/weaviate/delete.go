@@ -2,11 +2,9 @@ package weaviate
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
 
@@ -71,11 +69,10 @@ func failures(reply *pb.BatchDeleteReply) (map[string]string, error) {
 		if o.GetSuccessful() {
 			continue
 		}
-		h := hex.EncodeToString(o.GetUuid())
-		if len(h) != 32 {
+		if len(o.GetUuid()) != 16 {
 			return nil, errors.New("weaviate: delete: the server sent an id that is no UUID")
 		}
-		out[strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")] = o.GetError()
+		out[uuidText([16]byte(o.GetUuid()))] = o.GetError()
 	}
 	if int64(len(out)) < reply.GetFailed() || reply.GetSuccessful()+reply.GetFailed() < reply.GetMatches() {
 		return nil, fmt.Errorf("weaviate: delete: %d of %d objects failed", reply.GetFailed(), reply.GetMatches())

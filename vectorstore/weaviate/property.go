@@ -345,8 +345,7 @@ func encodeDate(v any) (any, error) {
 func encodeUUID(v any) (any, error) {
 	switch v := v.(type) {
 	case [16]byte:
-		h := hex.EncodeToString(v[:])
-		return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-"), nil
+		return uuidText(v), nil
 	case string:
 		lower := strings.ToLower(v)
 		if vectorstore.ID(lower).Check() != nil {
@@ -355,6 +354,11 @@ func encodeUUID(v any) (any, error) {
 		return lower, nil
 	}
 	return nil, mismatch(v, UUID)
+}
+
+func uuidText(id [16]byte) string {
+	h := hex.EncodeToString(id[:])
+	return strings.Join([]string{h[:8], h[8:12], h[12:16], h[16:20], h[20:]}, "-")
 }
 
 func encodeBlob(v any) (any, error) {
