@@ -65,6 +65,7 @@
 //	messaging.client.operation.duration   seconds from Send to the broker's receipt
 //	messaging.client.consumed.messages    messages received, redelivered ones included
 //	messaging.process.duration            seconds of the handler, a batch
+//	pulsarx.consumer.queue.duration       seconds from receiving a message to the start of its handler
 //	pulsarx.consumer.delay                seconds from publishing a message to the success of its handler
 //	pulsarx.consumer.in_flight            messages received and not yet acknowledged
 //	pulsarx.consumer.retries              messages that run again because they or an earlier one of their key failed

@@ -505,6 +505,9 @@ func (r *run[T]) decode(batch []*item, verdicts []verdict) (messages []Message[T
 func (r *run[T]) handle(ctx context.Context, batch []*item, messages []Message[T]) (err error) {
 	ctx, span := r.tel.startBatch(ctx, r.topic, r.c.options.Subscription, batch)
 	start := time.Now()
+	for _, it := range batch {
+		r.tel.queued.Record(ctx, start.Sub(it.arrived).Seconds(), r.attrs)
+	}
 	defer func() {
 		if p := recover(); p != nil {
 			err = panicError{p}

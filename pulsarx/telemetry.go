@@ -23,6 +23,7 @@ type telemetry struct {
 	sendTime     metric.Float64Histogram
 	consumed     metric.Int64Counter
 	processTime  metric.Float64Histogram
+	queued       metric.Float64Histogram
 	delay        metric.Float64Histogram
 	inFlight     metric.Int64UpDownCounter
 	retries      metric.Int64Counter
@@ -35,7 +36,7 @@ type telemetry struct {
 
 func newTelemetry() (*telemetry, error) {
 	m := otel.Meter(scope)
-	var errs [12]error
+	var errs [13]error
 	t := &telemetry{tracer: otel.Tracer(scope)}
 	counter := func(i int, name, unit, what string) (c metric.Int64Counter) {
 		c, errs[i] = m.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
@@ -50,6 +51,7 @@ func newTelemetry() (*telemetry, error) {
 	t.sendTime = histogram(1, "messaging.client.operation.duration", "From Send to the broker's receipt.")
 	t.consumed = counter(2, "messaging.client.consumed.messages", "{message}", "Messages received, redelivered ones included.")
 	t.processTime = histogram(3, "messaging.process.duration", "Duration of the handler, a batch.")
+	t.queued = histogram(12, "pulsarx.consumer.queue.duration", "From receiving a message to the start of its handler.")
 	t.delay = histogram(4, "pulsarx.consumer.delay", "From publishing a message to the success of its handler.")
 	t.inFlight, errs[5] = m.Int64UpDownCounter("pulsarx.consumer.in_flight", metric.WithUnit("{message}"),
 		metric.WithDescription("Messages received and not yet acknowledged."))
