@@ -6,6 +6,7 @@ import (
 	"errors"
 	"math/big"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -233,18 +234,23 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-// FuzzTime: no text panics, and what time.Parse reads as RFC 3339 we read equally.
+// lenient finds what time.Parse takes beyond ISO 8601 as Debezium writes it: a comma, an hour of one digit, a fraction
+// that it cuts short.
+var lenient = regexp.MustCompile(`,|T[0-9]:|\.[0-9]{10}`)
+
+// FuzzTime: no text panics, and what time.Parse reads as strict RFC 3339 we read equally.
 func FuzzTime(f *testing.F) {
 	for _, seed := range []string{
 		"2026-02-28T07:00:00.123456Z", "+21016-11-04T06:51:30Z", "-4713-12-31T00:00:00Z", "infinity", "2017-09-15Z", "2026-02-28T24:00:00Z",
 		"P1Y2M3DT4H5M6.78S", "11:51:30.123789Z", "2026-02-28T07:00:00-23:59",
+		"0000-01-01T00:00:00.0000000000Z",
 	} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		got, ok := parseTime(text)
 		want, err := time.Parse(time.RFC3339Nano, text)
-		if err == nil && text[13] == ':' && !strings.Contains(text, ",") && len(text) <= len("2006-01-02T15:04:05.999999999Z07:00") && (!ok || !got.Equal(want)) {
+		if err == nil && !lenient.MatchString(text) && (!ok || !got.Equal(want)) {
 			t.Fatalf("%q: got %v, %v, want %v", text, got, ok, want)
 		}
 		parseClock(text)
