@@ -382,6 +382,26 @@ func TestFieldNames(t *testing.T) {
 	}
 }
 
+// TestTwoColumnsOneField: which of two columns a field's Go name means is not guessed.
+func TestTwoColumnsOneField(t *testing.T) {
+	type folded struct{ UserID int }
+	r := event(`{"user_id":1,"userid":2}`)
+	_, err := newDecoder[folded](t, Options{}).Decode(r)
+	var bad *DecodeError
+	if !errors.As(err, &bad) || bad.Column != "userid" || !strings.Contains(err.Error(), `"user_id"`) {
+		t.Errorf("error %v", err)
+	}
+	type tagged struct {
+		UserID int `cdc:"user_id"`
+	}
+	if e := decodeOne[tagged](t, r); e.After.UserID != 1 {
+		t.Errorf("got %+v", e.After)
+	}
+	if e := decodeOne[folded](t, event(`{"user_id":1,"user_id":2}`)); e.After.UserID != 2 {
+		t.Errorf("of one column given twice the last counts: got %+v", e.After)
+	}
+}
+
 func TestNewDecoderErrors(t *testing.T) {
 	newErr := func(err error, want ...string) {
 		t.Helper()

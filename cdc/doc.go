@@ -27,10 +27,10 @@
 //
 // # Columns and fields
 //
-// A column goes to the field whose cdc tag has its name, else whose json tag has its name, else whose Go name is equal without regard
-// to case and underscores: product_id to ProductID. The fields of embedded structs count as the struct's own. Columns without a field
-// are ignored; a field without a column in the row is unavailable (see below), so give fields that are no columns the tag "-". Options
-// follow the name in the tag, separated by commas:
+// A column goes to the field whose cdc tag has its name, else whose json tag has its name, else whose Go name is equal without
+// regard to case and underscores: product_id to ProductID. Two such columns for one field are an error. The fields of embedded
+// structs count as the struct's own. Columns without a field are ignored; a field without a column in the row is unavailable (see
+// below), so give fields that are no columns the tag "-". Options follow the name in the tag, separated by commas:
 //
 //   - "-" alone as the tag: not a column
 //   - key: part of the primary key; used where the message has no key

@@ -245,7 +245,7 @@ func newShape(p *plan, row *wireType, cells []cell) *shape {
 		names: make([]string, n), wire: n, fields: make([]*field, n), types: make([]*wireType, n),
 		dead: make([]bool, n), byName: make(map[string]int, n),
 	}
-	found := make(map[*field]bool)
+	found := make(map[*field]string)
 	for i := range cells {
 		name := cells[i].name.text()
 		if before, ok := s.byName[name]; ok {
@@ -256,7 +256,11 @@ func newShape(p *plan, row *wireType, cells []cell) *shape {
 			continue
 		}
 		if f := p.find(name); f != nil {
-			s.fields[i], found[f] = f, true
+			if other := found[f]; other != "" && other != name && s.misfit == nil {
+				reason := fmt.Sprintf("the column %q goes to the same field: name one of them in the field's tag", clip(other))
+				s.misfit = &DecodeError{Column: name, Go: f.goType.String(), Reason: reason}
+			}
+			s.fields[i], found[f] = f, name
 			if s.misfit == nil && s.types[i] != nil && !f.fits(s.types[i]) {
 				s.misfit = &DecodeError{Column: name, Wire: s.types[i].name, Go: f.goType.String(), Reason: f.misfit(s.types[i])}
 			}
@@ -264,7 +268,7 @@ func newShape(p *plan, row *wireType, cells []cell) *shape {
 	}
 	if p != nil {
 		for _, f := range p.fields {
-			if !found[f] {
+			if found[f] == "" {
 				s.names = append(s.names, f.column())
 			}
 		}
