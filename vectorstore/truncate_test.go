@@ -191,7 +191,9 @@ func TestSinkTruncateWaits(t *testing.T) {
 	f.options.Observe = nil
 	f.restart()
 	row, cleared := make(chan error, 1), make(chan error, 1)
-	go func() { row <- f.sink.Handle(t.Context(), []cdc.Event[product]{insert(5, product{ID: 1, Title: "old"})}) }()
+	go func() {
+		row <- f.sink.Handle(t.Context(), []cdc.Event[product]{insert(5, product{ID: 1, Title: "old"})})
+	}()
 	<-began
 	go func() { cleared <- f.sink.Handle(t.Context(), []cdc.Event[product]{truncate(10)}) }()
 	select {
