@@ -24,13 +24,15 @@ func newEvent(i int) event { return event{int64(i), strings.Repeat("x", 100)} }
 
 // benchServer is the real Pulsar where there is one.
 func benchServer(b *testing.B) server {
+	b.Helper()
 	if url := os.Getenv("PULSAR_URL"); url != "" {
 		return server{url: url}
 	}
-	return inProcess(b, nil)
+	return inProcess(b)
 }
 
 func bareClient(b *testing.B, s server) pulsar.Client {
+	b.Helper()
 	client, err := pulsar.NewClient(pulsar.ClientOptions{URL: s.url, Logger: nopLogger()})
 	if err != nil {
 		b.Fatal(err)
@@ -96,6 +98,7 @@ func BenchmarkProduce(b *testing.B) {
 func BenchmarkConsume(b *testing.B) {
 	s := benchServer(b)
 	fill := func(b *testing.B) string {
+		b.Helper()
 		name := topic(b)
 		p := producer(b, s.client(b), pulsarx.Avro[event](), pulsarx.ProducerOptions[event]{
 			Topic: name, Key: func(e event) string { return strconv.FormatInt(e.ID%64, 10) },

@@ -15,7 +15,7 @@ import (
 // TestRestart: the broker goes away with messages in flight; nothing is lost, no key is out of order, and what was still held is
 // not handled twice.
 func TestRestart(t *testing.T) {
-	s := inProcess(t, map[string]int{"persistent://public/default/restart": 3})
+	s := partitioned(t, map[string]int{"persistent://public/default/restart": 3})
 	c := s.client(t)
 	const topic = "persistent://public/default/restart"
 	p := keyed(t, c, topic)
@@ -67,7 +67,7 @@ func TestRestart(t *testing.T) {
 }
 
 func TestLostConsumer(t *testing.T) {
-	s := inProcess(t, nil)
+	s := inProcess(t)
 	c, topic := s.client(t), topic(t)
 	consumer, err := pulsarx.NewConsumer(t.Context(), c, pulsarx.String(),
 		pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"})
@@ -94,7 +94,7 @@ func TestLostConsumer(t *testing.T) {
 
 // TestAckLost: the connection breaks at an acknowledgement.
 func TestAckLost(t *testing.T) {
-	s := inProcess(t, nil)
+	s := inProcess(t)
 	c, topic := s.client(t), topic(t)
 	defer s.broker.Inject(pulsartest.Fault{Command: "ACK", Topic: topic, Count: 2, Disconnect: true})()
 	p := keyed(t, c, topic)

@@ -21,9 +21,9 @@ import (
 func nopLogger() log.Logger { return log.DefaultNopLogger() }
 
 // keyed is a producer of strings "key:value", keyed by what stands before the colon.
-func keyed(t testing.TB, c *pulsarx.Client, topic string) *pulsarx.Producer[string] {
-	t.Helper()
-	return producer(t, c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic, Key: keyOf})
+func keyed(tb testing.TB, c *pulsarx.Client, topic string) *pulsarx.Producer[string] {
+	tb.Helper()
+	return producer(tb, c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic, Key: keyOf})
 }
 
 func keyOf(v string) string {
@@ -31,36 +31,36 @@ func keyOf(v string) string {
 	return key
 }
 
-func send(t testing.TB, p *pulsarx.Producer[string], values ...string) {
-	t.Helper()
+func send(tb testing.TB, p *pulsarx.Producer[string], values ...string) {
+	tb.Helper()
 	for _, v := range values {
-		if _, err := p.Send(t.Context(), v); err != nil {
-			t.Fatal(err)
+		if _, err := p.Send(tb.Context(), v); err != nil {
+			tb.Fatal(err)
 		}
 	}
 }
 
 // sendAll sends in batches.
-func sendAll(t testing.TB, p *pulsarx.Producer[string], values []string) {
-	t.Helper()
+func sendAll(tb testing.TB, p *pulsarx.Producer[string], values []string) {
+	tb.Helper()
 	var failed atomic.Int64
 	for _, v := range values {
-		p.SendAsync(t.Context(), v, func(_ pulsarx.MessageID, err error) {
+		p.SendAsync(tb.Context(), v, func(_ pulsarx.MessageID, err error) {
 			if err != nil {
 				failed.Add(1)
 			}
 		})
 	}
-	if err := p.Flush(timeout(t, 60*time.Second)); err != nil || failed.Load() > 0 {
-		t.Fatal(err, failed.Load())
+	if err := p.Flush(timeout(tb, 60*time.Second)); err != nil || failed.Load() > 0 {
+		tb.Fatal(err, failed.Load())
 	}
 }
 
 // leftovers counts what the subscription still has.
-func leftovers(t testing.TB, c *pulsarx.Client, topic, subscription string) int {
-	t.Helper()
+func leftovers(tb testing.TB, c *pulsarx.Client, topic, subscription string) int {
+	tb.Helper()
 	var left record
-	r := run(t, c, pulsarx.Bytes(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: subscription},
+	r := run(tb, c, pulsarx.Bytes(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: subscription},
 		func(_ context.Context, batch []pulsarx.Message[[]byte]) error {
 			for _, m := range batch {
 				left.add(string(m.Value))
@@ -77,193 +77,205 @@ func quick() pulsarx.Backoff {
 }
 
 func TestOrderUnderRetry(t *testing.T) {
-	onBoth(t, func(t *testing.T, s server) {
-		c, topic := s.client(t), topic(t)
-		p := keyed(t, c, topic)
-		for i := range 5 {
-			send(t, p, fmt.Sprintf("123:%d", i))
-		}
-		var done record
-		failed := false
-		r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{
-			Topics: []string{topic}, Subscription: "s", Backoff: quick(),
-		}, func(_ context.Context, batch []pulsarx.Message[string]) error {
-			errs := make(pulsarx.BatchError, len(batch))
-			for i, m := range batch {
-				if m.Value == "123:0" && !failed {
-					failed = true
-					errs[i] = errors.New("once")
-					break // what comes behind has not been done
-				}
-				done.add(m.Value)
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			p := keyed(t, c, topic)
+			for i := range 5 {
+				send(t, p, fmt.Sprintf("123:%d", i))
 			}
-			return errs.Err()
+			var done record
+			failed := false
+			r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{
+				Topics: []string{topic}, Subscription: "s", Backoff: quick(),
+			}, func(_ context.Context, batch []pulsarx.Message[string]) error {
+				errs := make(pulsarx.BatchError, len(batch))
+				for i, m := range batch {
+					if m.Value == "123:0" && !failed {
+						failed = true
+						errs[i] = errors.New("once")
+						break // what comes behind has not been done
+					}
+					done.add(m.Value)
+				}
+				return errs.Err()
+			})
+			eventually(t, "five messages", func() bool { return done.len() >= 5 })
+			r.stop()
+			if want := []string{"123:0", "123:1", "123:2", "123:3", "123:4"}; !slices.Equal(done.all(), want) {
+				t.Errorf("handled %v", done.all())
+			}
+			if n := leftovers(t, c, topic, "s"); n != 0 {
+				t.Errorf("%d messages come again", n)
+			}
 		})
-		eventually(t, "five messages", func() bool { return done.len() >= 5 })
-		r.stop()
-		if want := []string{"123:0", "123:1", "123:2", "123:3", "123:4"}; !slices.Equal(done.all(), want) {
-			t.Errorf("handled %v", done.all())
-		}
-		if n := leftovers(t, c, topic, "s"); n != 0 {
-			t.Errorf("%d messages come again", n)
-		}
-	})
+	}
 }
 
 // TestOneOfABatchEntryFails: an entry of ten, of which the last fails once: the others do not come again.
 func TestOneOfABatchEntryFails(t *testing.T) {
-	onBoth(t, func(t *testing.T, s server) {
-		c, topic := s.client(t), topic(t)
-		p := producer(t, c, pulsarx.String(), pulsarx.ProducerOptions[string]{
-			Topic: topic, Key: keyOf, Batching: pulsarx.Batching{AcrossKeys: true, MaxDelay: time.Second},
-		})
-		var values []string
-		for i := range 10 {
-			values = append(values, fmt.Sprintf("%d:x", i))
-		}
-		sendAll(t, p, values)
-		var seen record
-		stopped := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s", Backoff: quick()},
-			func(_ context.Context, batch []pulsarx.Message[string]) error {
-				errs := make(pulsarx.BatchError, len(batch))
-				for i, m := range batch {
-					seen.add(m.Value)
-					if m.Value == "9:x" {
-						errs[i] = errors.New("not yet")
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			p := producer(t, c, pulsarx.String(), pulsarx.ProducerOptions[string]{
+				Topic: topic, Key: keyOf, Batching: pulsarx.Batching{AcrossKeys: true, MaxDelay: time.Second},
+			})
+			var values []string
+			for i := range 10 {
+				values = append(values, fmt.Sprintf("%d:x", i))
+			}
+			sendAll(t, p, values)
+			var seen record
+			stopped := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s", Backoff: quick()},
+				func(_ context.Context, batch []pulsarx.Message[string]) error {
+					errs := make(pulsarx.BatchError, len(batch))
+					for i, m := range batch {
+						seen.add(m.Value)
+						if m.Value == "9:x" {
+							errs[i] = errors.New("not yet")
+						}
 					}
-				}
-				return errs.Err()
-			})
-		eventually(t, "ten messages", func() bool { return seen.len() >= 11 })
-		stopped.stop()
-		var again record
-		r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
-			func(_ context.Context, batch []pulsarx.Message[string]) error {
-				for _, m := range batch {
-					again.add(m.Value)
-				}
-				return nil
-			})
-		eventually(t, "the ninth", func() bool { return again.len() > 0 })
-		time.Sleep(200 * time.Millisecond)
-		r.stop()
-		if !slices.Equal(again.all(), []string{"9:x"}) {
-			t.Errorf("came again: %v", again.all())
-		}
-		if n := leftovers(t, c, topic, "s"); n != 0 {
-			t.Errorf("%d messages come again", n)
-		}
-	})
+					return errs.Err()
+				})
+			eventually(t, "ten messages", func() bool { return seen.len() >= 11 })
+			stopped.stop()
+			var again record
+			r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
+				func(_ context.Context, batch []pulsarx.Message[string]) error {
+					for _, m := range batch {
+						again.add(m.Value)
+					}
+					return nil
+				})
+			eventually(t, "the ninth", func() bool { return again.len() > 0 })
+			time.Sleep(200 * time.Millisecond)
+			r.stop()
+			if !slices.Equal(again.all(), []string{"9:x"}) {
+				t.Errorf("came again: %v", again.all())
+			}
+			if n := leftovers(t, c, topic, "s"); n != 0 {
+				t.Errorf("%d messages come again", n)
+			}
+		})
+	}
 }
 
 func TestAttemptsThenDeadLetter(t *testing.T) {
-	onBoth(t, func(t *testing.T, s server) {
-		c, topic := s.client(t), topic(t)
-		at := time.UnixMilli(1700000000123)
-		if _, err := keyed(t, c, topic).Send(t.Context(), "k:bad", pulsarx.EventTime(at), pulsarx.Property("p", "v")); err != nil {
-			t.Fatal(err)
-		}
-		var attempts record
-		r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{
-			Topics: []string{topic}, Subscription: "s", Backoff: quick(), DeadLetter: pulsarx.DeadLetterPolicy{MaxAttempts: 3},
-		}, func(_ context.Context, batch []pulsarx.Message[string]) error {
-			attempts.add(fmt.Sprint(batch[0].Attempt))
-			return errors.New("always")
-		})
-		letter := letters(t, s, topic+"-s-DLQ", 1)[0]
-		r.stop()
-		if got := attempts.all(); !slices.Equal(got, []string{"1", "2", "3"}) {
-			t.Errorf("attempts %v", got)
-		}
-		props := letter.Properties()
-		if string(letter.Payload()) != "k:bad" || letter.Key() != "k" || !letter.EventTime().Equal(at) || props["p"] != "v" {
-			t.Errorf("the letter is %q %q %v %v", letter.Payload(), letter.Key(), letter.EventTime(), props)
-		}
-		for name, want := range map[string]string{
-			pulsarx.DeadLetterReason: "attempts", pulsarx.DeadLetterError: "always", pulsarx.DeadLetterTopic: topic,
-			pulsarx.DeadLetterSubscription: "s", pulsarx.DeadLetterAttempts: "3",
-		} {
-			if props[name] != want {
-				t.Errorf("%s is %q, want %q", name, props[name], want)
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			at := time.UnixMilli(1700000000123)
+			if _, err := keyed(t, c, topic).Send(t.Context(), "k:bad", pulsarx.EventTime(at), pulsarx.Property("p", "v")); err != nil {
+				t.Fatal(err)
 			}
-		}
-		if props[pulsarx.DeadLetterMessageID] == "" {
-			t.Error("the letter has no message id")
-		}
-		if n := leftovers(t, c, topic, "s"); n != 0 {
-			t.Errorf("%d messages come again", n)
-		}
-	})
+			var attempts record
+			r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{
+				Topics: []string{topic}, Subscription: "s", Backoff: quick(), DeadLetter: pulsarx.DeadLetterPolicy{MaxAttempts: 3},
+			}, func(_ context.Context, batch []pulsarx.Message[string]) error {
+				attempts.add(fmt.Sprint(batch[0].Attempt))
+				return errors.New("always")
+			})
+			letter := letters(t, s, topic+"-s-DLQ", 1)[0]
+			r.stop()
+			if got := attempts.all(); !slices.Equal(got, []string{"1", "2", "3"}) {
+				t.Errorf("attempts %v", got)
+			}
+			props := letter.Properties()
+			if string(letter.Payload()) != "k:bad" || letter.Key() != "k" || !letter.EventTime().Equal(at) || props["p"] != "v" {
+				t.Errorf("the letter is %q %q %v %v", letter.Payload(), letter.Key(), letter.EventTime(), props)
+			}
+			for name, want := range map[string]string{
+				pulsarx.DeadLetterReason: "attempts", pulsarx.DeadLetterError: "always", pulsarx.DeadLetterTopic: topic,
+				pulsarx.DeadLetterSubscription: "s", pulsarx.DeadLetterAttempts: "3",
+			} {
+				if props[name] != want {
+					t.Errorf("%s is %q, want %q", name, props[name], want)
+				}
+			}
+			if props[pulsarx.DeadLetterMessageID] == "" {
+				t.Error("the letter has no message id")
+			}
+			if n := leftovers(t, c, topic, "s"); n != 0 {
+				t.Errorf("%d messages come again", n)
+			}
+		})
+	}
 }
 
 // TestPoisonAlone: whatever a handler does about a poison message, it alone goes to the dead letters.
 func TestPoisonAlone(t *testing.T) {
-	onBoth(t, func(t *testing.T, s server) {
-		for name, poison := range map[string]func(int, pulsarx.BatchError) error{
-			"item": func(i int, e pulsarx.BatchError) error {
-				e[i] = pulsarx.Permanent(errors.New("poison"))
-				return e
-			},
-			"wrapped item": func(i int, e pulsarx.BatchError) error {
-				e[i] = fmt.Errorf("x: %w", pulsarx.Permanent(errors.New("poison")))
-				return fmt.Errorf("y: %w", e)
-			},
-			"permanent": func(int, pulsarx.BatchError) error { return pulsarx.Permanent(errors.New("poison")) },
-			"error":     func(int, pulsarx.BatchError) error { return errors.New("poison") },
-			"panic":     func(int, pulsarx.BatchError) error { panic("poison") },
-			"wrong length": func(int, pulsarx.BatchError) error {
-				return pulsarx.BatchError{errors.New("poison"), nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil}
-			},
-		} {
-			t.Run(name, func(t *testing.T) {
-				c, topic := s.client(t), topic(t)
-				p := keyed(t, c, topic)
-				var values []string
-				for i := range 12 {
-					values = append(values, fmt.Sprintf("k%d:%d", i%3, i))
-				}
-				sendAll(t, p, values)
-				var mu sync.Mutex
-				done := map[string][]string{}
-				count := 0
-				r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{
-					Topics: []string{topic}, Subscription: "s", Backoff: quick(), DeadLetter: pulsarx.DeadLetterPolicy{MaxAttempts: 3},
-				}, func(_ context.Context, batch []pulsarx.Message[string]) error {
-					var err error
-					for i, m := range batch {
-						if m.Value == "k1:4" {
-							err = poison(i, make(pulsarx.BatchError, len(batch)))
-						}
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			for name, poison := range map[string]func(int, pulsarx.BatchError) error{
+				"item": func(i int, e pulsarx.BatchError) error {
+					e[i] = pulsarx.Permanent(errors.New("poison"))
+					return e
+				},
+				"wrapped item": func(i int, e pulsarx.BatchError) error {
+					e[i] = fmt.Errorf("x: %w", pulsarx.Permanent(errors.New("poison")))
+					return fmt.Errorf("y: %w", e)
+				},
+				"permanent": func(int, pulsarx.BatchError) error { return pulsarx.Permanent(errors.New("poison")) },
+				"error":     func(int, pulsarx.BatchError) error { return errors.New("poison") },
+				"panic":     func(int, pulsarx.BatchError) error { panic("poison") },
+				"wrong length": func(int, pulsarx.BatchError) error {
+					return pulsarx.BatchError{errors.New("poison"), nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil}
+				},
+			} {
+				t.Run(name, func(t *testing.T) {
+					c, topic := s.client(t), topic(t)
+					p := keyed(t, c, topic)
+					var values []string
+					for i := range 12 {
+						values = append(values, fmt.Sprintf("k%d:%d", i%3, i))
 					}
-					if err != nil && !strings.HasSuffix(name, "item") {
+					sendAll(t, p, values)
+					var mu sync.Mutex
+					done := map[string][]string{}
+					count := 0
+					r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{
+						Topics: []string{topic}, Subscription: "s", Backoff: quick(), DeadLetter: pulsarx.DeadLetterPolicy{MaxAttempts: 3},
+					}, func(_ context.Context, batch []pulsarx.Message[string]) error {
+						var err error
+						for i, m := range batch {
+							if m.Value == "k1:4" {
+								err = poison(i, make(pulsarx.BatchError, len(batch)))
+							}
+						}
+						if err != nil && !strings.HasSuffix(name, "item") {
+							return err
+						}
+						mu.Lock()
+						defer mu.Unlock()
+						for _, m := range batch {
+							if err != nil && m.Key == "k1" && m.Value != "k1:1" {
+								continue // the poison, and what runs again behind it
+							}
+							done[m.Key] = append(done[m.Key], m.Value)
+							count++
+						}
 						return err
+					})
+					letter := letters(t, s, topic+"-s-DLQ", 1)[0]
+					eventually(t, "the others", func() bool { mu.Lock(); defer mu.Unlock(); return count >= 11 })
+					time.Sleep(50 * time.Millisecond)
+					r.stop()
+					if string(letter.Payload()) != "k1:4" || !strings.Contains(letter.Properties()[pulsarx.DeadLetterError], "poison") {
+						t.Errorf("the letter is %q %v", letter.Payload(), letter.Properties())
 					}
 					mu.Lock()
 					defer mu.Unlock()
-					for _, m := range batch {
-						if err != nil && m.Key == "k1" && m.Value != "k1:1" {
-							continue // the poison, and what runs again behind it
-						}
-						done[m.Key] = append(done[m.Key], m.Value)
-						count++
+					if !inOrder(done["k1"], []string{"k1:1", "k1:7", "k1:10"}) || !inOrder(done["k0"], []string{"k0:0", "k0:3", "k0:6", "k0:9"}) {
+						t.Errorf("done %v", done)
 					}
-					return err
 				})
-				letter := letters(t, s, topic+"-s-DLQ", 1)[0]
-				eventually(t, "the others", func() bool { mu.Lock(); defer mu.Unlock(); return count >= 11 })
-				time.Sleep(50 * time.Millisecond)
-				r.stop()
-				if string(letter.Payload()) != "k1:4" || !strings.Contains(letter.Properties()[pulsarx.DeadLetterError], "poison") {
-					t.Errorf("the letter is %q %v", letter.Payload(), letter.Properties())
-				}
-				mu.Lock()
-				defer mu.Unlock()
-				if !inOrder(done["k1"], []string{"k1:1", "k1:7", "k1:10"}) || !inOrder(done["k0"], []string{"k0:0", "k0:3", "k0:6", "k0:9"}) {
-					t.Errorf("done %v", done)
-				}
-			})
-		}
-	})
+			}
+		})
+	}
 }
 
 // inOrder reports whether the first successes stand in the order of want: a message may run again behind an earlier one's failure.
@@ -278,7 +290,7 @@ func inOrder(got, want []string) bool {
 }
 
 func TestGoexitInHandler(t *testing.T) {
-	s := inProcess(t, nil)
+	s := inProcess(t)
 	c, topic := s.client(t), topic(t)
 	send(t, keyed(t, c, topic), "a:1")
 	var done record
@@ -297,79 +309,85 @@ func TestGoexitInHandler(t *testing.T) {
 
 // TestUndecodable: what cannot be decoded goes to the dead letters with its bytes, and the rest flows.
 func TestUndecodable(t *testing.T) {
-	onBoth(t, func(t *testing.T, s server) {
-		c, topic := s.client(t), topic(t)
-		p := producer(t, c, pulsarx.Bytes(), pulsarx.ProducerOptions[[]byte]{Topic: topic})
-		for _, v := range []string{"1", "\xff\xfe", "2", "", "3"} {
-			if _, err := p.Send(t.Context(), []byte(v), pulsarx.Key("k")); err != nil {
-				t.Fatal(err)
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			p := producer(t, c, pulsarx.Bytes(), pulsarx.ProducerOptions[[]byte]{Topic: topic})
+			for _, v := range []string{"1", "\xff\xfe", "2", "", "3"} {
+				if _, err := p.Send(t.Context(), []byte(v), pulsarx.Key("k")); err != nil {
+					t.Fatal(err)
+				}
 			}
-		}
-		var done record
-		decode := func(r pulsarx.Raw) (string, error) {
-			if len(r.Value) == 0 {
-				panic("empty")
+			var done record
+			decode := func(r pulsarx.Raw) (string, error) {
+				if len(r.Value) == 0 {
+					panic("empty")
+				}
+				return pulsarx.String().Decode(r)
 			}
-			return pulsarx.String().Decode(r)
-		}
-		r := run(t, c, pulsarx.DecodeFunc(decode), pulsarx.ConsumerOptions{
-			Topics: []string{topic}, Subscription: "s", DeadLetter: pulsarx.DeadLetterPolicy{Topic: topic + "-dead"},
-		}, pulsarx.Values(func(_ context.Context, values []string) error {
-			for _, v := range values {
-				done.add(v)
+			r := run(t, c, pulsarx.DecodeFunc(decode), pulsarx.ConsumerOptions{
+				Topics: []string{topic}, Subscription: "s", DeadLetter: pulsarx.DeadLetterPolicy{Topic: topic + "-dead"},
+			}, pulsarx.Values(func(_ context.Context, values []string) error {
+				for _, v := range values {
+					done.add(v)
+				}
+				return nil
+			}))
+			dead := letters(t, s, topic+"-dead", 2)
+			eventually(t, "three messages", func() bool { return done.len() == 3 })
+			r.stop()
+			if string(dead[0].Payload()) != "\xff\xfe" || len(dead[1].Payload()) != 0 || dead[1].IsNullValue() {
+				t.Errorf("letters %q %q", dead[0].Payload(), dead[1].Payload())
 			}
-			return nil
-		}))
-		dead := letters(t, s, topic+"-dead", 2)
-		eventually(t, "three messages", func() bool { return done.len() == 3 })
-		r.stop()
-		if string(dead[0].Payload()) != "\xff\xfe" || len(dead[1].Payload()) != 0 || dead[1].IsNullValue() {
-			t.Errorf("letters %q %q", dead[0].Payload(), dead[1].Payload())
-		}
-		for _, letter := range dead {
-			if letter.Properties()[pulsarx.DeadLetterReason] != "undecodable" || letter.Key() != "k" {
-				t.Errorf("%v", letter.Properties())
+			for _, letter := range dead {
+				if letter.Properties()[pulsarx.DeadLetterReason] != "undecodable" || letter.Key() != "k" {
+					t.Errorf("%v", letter.Properties())
+				}
 			}
-		}
-		if !slices.Equal(done.all(), []string{"1", "2", "3"}) {
-			t.Errorf("done %v", done.all())
-		}
-		if n := leftovers(t, c, topic, "s"); n != 0 {
-			t.Errorf("%d messages come again", n)
-		}
-	})
+			if !slices.Equal(done.all(), []string{"1", "2", "3"}) {
+				t.Errorf("done %v", done.all())
+			}
+			if n := leftovers(t, c, topic, "s"); n != 0 {
+				t.Errorf("%d messages come again", n)
+			}
+		})
+	}
 }
 
 func TestTombstones(t *testing.T) {
-	onBoth(t, func(t *testing.T, s server) {
-		c, topic := s.client(t), topic(t)
-		p := keyed(t, c, topic)
-		send(t, p, "k:1")
-		if _, err := p.SendTombstone(t.Context(), "k"); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := p.SendTombstone(t.Context(), ""); err == nil {
-			t.Error("a tombstone without a key is sent")
-		}
-		var seen record
-		r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
-			func(_ context.Context, batch []pulsarx.Message[string]) error {
-				for _, m := range batch {
-					seen.add(fmt.Sprintf("%s=%s %v", m.Key, m.Value, m.Tombstone))
-				}
-				return nil
-			})
-		eventually(t, "both", func() bool { return seen.len() == 2 })
-		r.stop()
-		if got := seen.all(); !slices.Equal(got, []string{"k=k:1 false", "k= true"}) {
-			t.Errorf("%v", got)
-		}
-	})
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			p := keyed(t, c, topic)
+			send(t, p, "k:1")
+			if _, err := p.SendTombstone(t.Context(), "k"); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.SendTombstone(t.Context(), ""); err == nil {
+				t.Error("a tombstone without a key is sent")
+			}
+			var seen record
+			r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
+				func(_ context.Context, batch []pulsarx.Message[string]) error {
+					for _, m := range batch {
+						seen.add(fmt.Sprintf("%s=%s %v", m.Key, m.Value, m.Tombstone))
+					}
+					return nil
+				})
+			eventually(t, "both", func() bool { return seen.len() == 2 })
+			r.stop()
+			if got := seen.all(); !slices.Equal(got, []string{"k=k:1 false", "k= true"}) {
+				t.Errorf("%v", got)
+			}
+		})
+	}
 }
 
 // TestOtherKeysGoOn: a key that fails does not hold up others, nor do the dead letters of one that cannot be written.
 func TestOtherKeysGoOn(t *testing.T) {
-	s := inProcess(t, nil)
+	s := inProcess(t)
 	c, topic := s.client(t), topic(t)
 	remove := s.broker.Inject(pulsartest.Fault{Command: "PRODUCER", Topic: topic + "-s-DLQ", Error: "ServiceNotReady"})
 	p := keyed(t, c, topic)
@@ -402,70 +420,76 @@ func TestOtherKeysGoOn(t *testing.T) {
 }
 
 func TestMaxInFlight(t *testing.T) {
-	onBoth(t, func(t *testing.T, s server) {
-		c, topic := s.client(t), topic(t)
-		p := keyed(t, c, topic)
-		var values []string
-		for i := range 300 {
-			values = append(values, fmt.Sprintf("%d:x", i))
-		}
-		sendAll(t, p, values)
-		release := make(chan struct{})
-		var held, done atomic.Int64
-		r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{
-			Topics: []string{topic}, Subscription: "s", Workers: 100, MaxBatch: 1, MaxInFlight: 20, MaxDelay: -1,
-		}, func(_ context.Context, batch []pulsarx.Message[string]) error {
-			held.Add(int64(len(batch)))
-			<-release
-			done.Add(int64(len(batch)))
-			return nil
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			p := keyed(t, c, topic)
+			var values []string
+			for i := range 300 {
+				values = append(values, fmt.Sprintf("%d:x", i))
+			}
+			sendAll(t, p, values)
+			release := make(chan struct{})
+			var held, done atomic.Int64
+			r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{
+				Topics: []string{topic}, Subscription: "s", Workers: 100, MaxBatch: 1, MaxInFlight: 20, MaxDelay: -1,
+			}, func(_ context.Context, batch []pulsarx.Message[string]) error {
+				held.Add(int64(len(batch)))
+				<-release
+				done.Add(int64(len(batch)))
+				return nil
+			})
+			eventually(t, "twenty", func() bool { return held.Load() == 20 })
+			time.Sleep(100 * time.Millisecond)
+			if n := held.Load(); n != 20 {
+				t.Errorf("%d messages in flight", n)
+			}
+			close(release)
+			eventually(t, "all", func() bool { return done.Load() == 300 })
+			r.stop()
 		})
-		eventually(t, "twenty", func() bool { return held.Load() == 20 })
-		time.Sleep(100 * time.Millisecond)
-		if n := held.Load(); n != 20 {
-			t.Errorf("%d messages in flight", n)
-		}
-		close(release)
-		eventually(t, "all", func() bool { return done.Load() == 300 })
-		r.stop()
-	})
+	}
 }
 
 func TestDrain(t *testing.T) {
-	onBoth(t, func(t *testing.T, s server) {
-		c, topic := s.client(t), topic(t)
-		p := keyed(t, c, topic)
-		send(t, p, "a:1", "b:1")
-		consumer, err := pulsarx.NewConsumer(t.Context(), c, pulsarx.String(),
-			pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s", Workers: 1, MaxBatch: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		var done record
-		err = consumer.Run(ctx, func(ctx context.Context, batch []pulsarx.Message[string]) error {
-			cancel()
-			time.Sleep(100 * time.Millisecond)
-			done.add(batch[0].Value)
-			return ctx.Err() // nil: the handler's context lives on
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			p := keyed(t, c, topic)
+			send(t, p, "a:1", "b:1")
+			consumer, err := pulsarx.NewConsumer(t.Context(), c, pulsarx.String(),
+				pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s", Workers: 1, MaxBatch: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			var done record
+			err = consumer.Run(ctx, func(ctx context.Context, batch []pulsarx.Message[string]) error {
+				cancel()
+				time.Sleep(100 * time.Millisecond)
+				done.add(batch[0].Value)
+				return ctx.Err() // nil: the handler's context lives on
+			})
+			if err != nil || done.len() != 1 {
+				t.Errorf("Run: %v after %v", err, done.all())
+			}
+			if err := consumer.Run(t.Context(), nil); !errors.Is(err, pulsarx.ErrSecondRun) {
+				t.Errorf("a second Run: %v", err)
+			}
+			if err := consumer.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if n := leftovers(t, c, topic, "s"); n != 1 {
+				t.Errorf("%d messages come again, want the other one", n)
+			}
 		})
-		if err != nil || done.len() != 1 {
-			t.Errorf("Run: %v after %v", err, done.all())
-		}
-		if err := consumer.Run(t.Context(), nil); !errors.Is(err, pulsarx.ErrSecondRun) {
-			t.Errorf("a second Run: %v", err)
-		}
-		if err := consumer.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-		if n := leftovers(t, c, topic, "s"); n != 1 {
-			t.Errorf("%d messages come again, want the other one", n)
-		}
-	})
+	}
 }
 
 func TestDrainTimeout(t *testing.T) {
-	s := inProcess(t, nil)
+	s := inProcess(t)
 	c, topic := s.client(t), topic(t)
 	send(t, keyed(t, c, topic), "a:1")
 	for name, obeys := range map[string]bool{"obeys": true, "ignores": false} {
@@ -498,7 +522,7 @@ func TestDrainTimeout(t *testing.T) {
 }
 
 func TestCloseStopsRun(t *testing.T) {
-	s := inProcess(t, nil)
+	s := inProcess(t)
 	c, topic := s.client(t), topic(t)
 	consumer, err := pulsarx.NewConsumer(t.Context(), c, pulsarx.String(),
 		pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"})
@@ -532,7 +556,7 @@ func TestCloseStopsRun(t *testing.T) {
 }
 
 func TestFourPartitions(t *testing.T) {
-	s := inProcess(t, map[string]int{"persistent://public/default/four": 4})
+	s := partitioned(t, map[string]int{"persistent://public/default/four": 4})
 	c := s.client(t)
 	const topic = "persistent://public/default/four"
 	p := keyed(t, c, topic)
@@ -566,75 +590,81 @@ func TestFourPartitions(t *testing.T) {
 
 // TestMany is more than any queue on the way holds.
 func TestMany(t *testing.T) {
-	onBoth(t, func(t *testing.T, s server) {
-		const messages = 5000
-		c, topic := s.client(t), topic(t)
-		p := keyed(t, c, topic)
-		var values []string
-		for i := range messages {
-			values = append(values, fmt.Sprintf("k%d:%d", i%64, i))
-		}
-		sendAll(t, p, values)
-		var mu sync.Mutex
-		done, count := map[string][]string{}, 0
-		r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
-			func(_ context.Context, batch []pulsarx.Message[string]) error {
-				mu.Lock()
-				defer mu.Unlock()
-				for _, m := range batch {
-					done[m.Key] = append(done[m.Key], m.Value)
-					count++
-				}
-				return nil
-			})
-		eventually(t, "all messages", func() bool { mu.Lock(); defer mu.Unlock(); return count >= messages })
-		r.stop()
-		for i, v := range values {
-			if got := done[keyOf(v)]; len(got) <= i/64 || got[i/64] != v {
-				t.Fatalf("message %d of %s is not in its place", i/64, keyOf(v))
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			const messages = 5000
+			c, topic := s.client(t), topic(t)
+			p := keyed(t, c, topic)
+			var values []string
+			for i := range messages {
+				values = append(values, fmt.Sprintf("k%d:%d", i%64, i))
 			}
-		}
-		if count != messages {
-			t.Errorf("%d messages handled, of %d", count, messages)
-		}
-	})
+			sendAll(t, p, values)
+			var mu sync.Mutex
+			done, count := map[string][]string{}, 0
+			r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
+				func(_ context.Context, batch []pulsarx.Message[string]) error {
+					mu.Lock()
+					defer mu.Unlock()
+					for _, m := range batch {
+						done[m.Key] = append(done[m.Key], m.Value)
+						count++
+					}
+					return nil
+				})
+			eventually(t, "all messages", func() bool { mu.Lock(); defer mu.Unlock(); return count >= messages })
+			r.stop()
+			for i, v := range values {
+				if got := done[keyOf(v)]; len(got) <= i/64 || got[i/64] != v {
+					t.Fatalf("message %d of %s is not in its place", i/64, keyOf(v))
+				}
+			}
+			if count != messages {
+				t.Errorf("%d messages handled, of %d", count, messages)
+			}
+		})
+	}
 }
 
 // TestTypes: each subscription type delivers, in order without keys where it promises so.
 func TestTypes(t *testing.T) {
-	onBoth(t, func(t *testing.T, s server) {
-		for _, typ := range []pulsarx.SubscriptionType{pulsarx.KeyShared, pulsarx.Failover, pulsarx.Exclusive, pulsarx.Shared} {
-			c, topic := s.client(t), topic(t)
-			p := producer(t, c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic})
-			var values []string
-			for i := range 100 {
-				values = append(values, fmt.Sprintf("%03d", i))
-			}
-			sendAll(t, p, values)
-			var seen record
-			r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{
-				Topics: []string{topic}, Subscription: "s", Type: typ, MaxBatch: 3,
-			}, func(_ context.Context, batch []pulsarx.Message[string]) error {
-				for _, m := range batch {
-					seen.add(m.Value)
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			for _, typ := range []pulsarx.SubscriptionType{pulsarx.KeyShared, pulsarx.Failover, pulsarx.Exclusive, pulsarx.Shared} {
+				c, topic := s.client(t), topic(t)
+				p := producer(t, c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic})
+				var values []string
+				for i := range 100 {
+					values = append(values, fmt.Sprintf("%03d", i))
 				}
-				return nil
-			})
-			eventually(t, "all", func() bool { return seen.len() >= 100 })
-			r.stop()
-			got := seen.all()
-			if typ == pulsarx.Shared {
-				slices.Sort(got)
+				sendAll(t, p, values)
+				var seen record
+				r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{
+					Topics: []string{topic}, Subscription: "s", Type: typ, MaxBatch: 3,
+				}, func(_ context.Context, batch []pulsarx.Message[string]) error {
+					for _, m := range batch {
+						seen.add(m.Value)
+					}
+					return nil
+				})
+				eventually(t, "all", func() bool { return seen.len() >= 100 })
+				r.stop()
+				got := seen.all()
+				if typ == pulsarx.Shared {
+					slices.Sort(got)
+				}
+				if !slices.Equal(got, values) {
+					t.Errorf("type %d: %v", typ, got)
+				}
 			}
-			if !slices.Equal(got, values) {
-				t.Errorf("type %d: %v", typ, got)
-			}
-		}
-	})
+		})
+	}
 }
 
 func TestNewConsumerErrors(t *testing.T) {
-	s := inProcess(t, nil)
+	s := inProcess(t)
 	c := s.client(t)
 	_, err := pulsarx.NewConsumer(t.Context(), c, pulsarx.String(), pulsarx.ConsumerOptions{Type: 9, Workers: -1})
 	for _, want := range []string{"Topics", "Subscription", "Type", "Workers"} {

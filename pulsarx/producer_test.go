@@ -43,109 +43,121 @@ type productNext struct {
 
 // TestEvolution: a producer is upgraded, and a reader of the new schema reads what both wrote.
 func TestEvolution(t *testing.T) {
-	onBoth(t, func(t *testing.T, s server) {
-		c, topic := s.client(t), topic(t)
-		p1 := producer(t, c, pulsarx.Avro[productV1](), pulsarx.ProducerOptions[productV1]{
-			Topic: topic, Key: func(p productV1) string { return p.ID },
-		})
-		if _, err := p1.Send(t.Context(), productV1{"k1", "bob"}); err != nil {
-			t.Fatal(err)
-		}
-		changed := time.UnixMilli(1700000000000)
-		p2 := producer(t, c, pulsarx.Avro[productNext](), pulsarx.ProducerOptions[productNext]{
-			Topic: topic, Key: func(p productNext) string { return p.ID }, EventTime: func(p productNext) time.Time { return p.Changed },
-		})
-		if _, err := p2.Send(t.Context(), productNext{"k1", "eve", 9, changed}); err != nil {
-			t.Fatal(err)
-		}
-		var seen record
-		r := run(t, c, pulsarx.Avro[productV2](), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
-			func(_ context.Context, batch []pulsarx.Message[productV2]) error {
-				for _, m := range batch {
-					seen.add(fmt.Sprintf("%s %s %d %v", m.Key, m.Value.FullName, m.Value.Age, m.EventTime.Equal(changed)))
-				}
-				return nil
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			p1 := producer(t, c, pulsarx.Avro[productV1](), pulsarx.ProducerOptions[productV1]{
+				Topic: topic, Key: func(p productV1) string { return p.ID },
 			})
-		eventually(t, "both", func() bool { return seen.len() >= 2 })
-		r.stop()
-		if got := seen.all(); !slices.Equal(got, []string{"k1 bob 7 false", "k1 eve 9 true"}) {
-			t.Errorf("%q", got)
-		}
-	})
+			if _, err := p1.Send(t.Context(), productV1{"k1", "bob"}); err != nil {
+				t.Fatal(err)
+			}
+			changed := time.UnixMilli(1700000000000)
+			p2 := producer(t, c, pulsarx.Avro[productNext](), pulsarx.ProducerOptions[productNext]{
+				Topic: topic, Key: func(p productNext) string { return p.ID }, EventTime: func(p productNext) time.Time { return p.Changed },
+			})
+			if _, err := p2.Send(t.Context(), productNext{"k1", "eve", 9, changed}); err != nil {
+				t.Fatal(err)
+			}
+			var seen record
+			r := run(t, c, pulsarx.Avro[productV2](), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
+				func(_ context.Context, batch []pulsarx.Message[productV2]) error {
+					for _, m := range batch {
+						seen.add(fmt.Sprintf("%s %s %d %v", m.Key, m.Value.FullName, m.Value.Age, m.EventTime.Equal(changed)))
+					}
+					return nil
+				})
+			eventually(t, "both", func() bool { return seen.len() >= 2 })
+			r.stop()
+			if got := seen.all(); !slices.Equal(got, []string{"k1 bob 7 false", "k1 eve 9 true"}) {
+				t.Errorf("%q", got)
+			}
+		})
+	}
 }
 
 func TestIncompatibleSchema(t *testing.T) {
-	onBoth(t, func(t *testing.T, s server) {
-		c, topic := s.client(t), topic(t)
-		producer(t, c, pulsarx.Avro[productV1](), pulsarx.ProducerOptions[productV1]{Topic: topic})
-		_, err := pulsarx.NewProducer(t.Context(), c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic})
-		if !errors.Is(err, pulsarx.ErrIncompatibleSchema) || !strings.Contains(err.Error(), topic) {
-			t.Errorf("NewProducer: %v", err)
-		}
-	})
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			producer(t, c, pulsarx.Avro[productV1](), pulsarx.ProducerOptions[productV1]{Topic: topic})
+			_, err := pulsarx.NewProducer(t.Context(), c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic})
+			if !errors.Is(err, pulsarx.ErrIncompatibleSchema) || !strings.Contains(err.Error(), topic) {
+				t.Errorf("NewProducer: %v", err)
+			}
+		})
+	}
 }
 
 // TestDeadLetterKeepsSchema: the letter's schema version is the writer's, not the reader's, and its bytes are the original.
 func TestDeadLetterKeepsSchema(t *testing.T) {
-	onBoth(t, func(t *testing.T, s server) {
-		c, topic := s.client(t), topic(t)
-		p := producer(t, c, pulsarx.Avro[productV1](), pulsarx.ProducerOptions[productV1]{Topic: topic})
-		if _, err := p.Send(t.Context(), productV1{"k1", "bob"}, pulsarx.Key("k1")); err != nil {
-			t.Fatal(err)
-		}
-		r := run(t, c, pulsarx.Avro[productV2](), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
-			func(context.Context, []pulsarx.Message[productV2]) error { return pulsarx.Permanent(errors.New("no")) })
-		dead := letters(t, s, topic+"-s-DLQ", 1)[0]
-		r.stop()
-		if want, _ := pulsarx.Avro[productV1]().Encode(nil, productV1{"k1", "bob"}); string(dead.Payload()) != string(want) {
-			t.Errorf("the letter is %q", dead.Payload())
-		}
-		var raws []pulsarx.Raw
-		var mu sync.Mutex
-		r = run(t, c, pulsarx.DecodeFunc(func(r pulsarx.Raw) (pulsarx.Raw, error) { return r, nil }),
-			pulsarx.ConsumerOptions{Topics: []string{topic + "-s-DLQ"}, Subscription: "dead-letters"},
-			pulsarx.Values(func(_ context.Context, values []pulsarx.Raw) error {
-				mu.Lock()
-				defer mu.Unlock()
-				raws = append(raws, values...)
-				return nil
-			}))
-		eventually(t, "the letter", func() bool { mu.Lock(); defer mu.Unlock(); return len(raws) == 1 })
-		r.stop()
-		own, _ := pulsarx.Avro[productV1]().Schema()
-		if raws[0].SchemaType != "AVRO" || string(raws[0].Schema) != string(own.Definition) {
-			t.Errorf("the letter's schema is %s %s", raws[0].SchemaType, raws[0].Schema)
-		}
-	})
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			p := producer(t, c, pulsarx.Avro[productV1](), pulsarx.ProducerOptions[productV1]{Topic: topic})
+			if _, err := p.Send(t.Context(), productV1{"k1", "bob"}, pulsarx.Key("k1")); err != nil {
+				t.Fatal(err)
+			}
+			r := run(t, c, pulsarx.Avro[productV2](), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
+				func(context.Context, []pulsarx.Message[productV2]) error { return pulsarx.Permanent(errors.New("no")) })
+			dead := letters(t, s, topic+"-s-DLQ", 1)[0]
+			r.stop()
+			if want, _ := pulsarx.Avro[productV1]().Encode(nil, productV1{"k1", "bob"}); string(dead.Payload()) != string(want) {
+				t.Errorf("the letter is %q", dead.Payload())
+			}
+			var raws []pulsarx.Raw
+			var mu sync.Mutex
+			r = run(t, c, pulsarx.DecodeFunc(func(r pulsarx.Raw) (pulsarx.Raw, error) { return r, nil }),
+				pulsarx.ConsumerOptions{Topics: []string{topic + "-s-DLQ"}, Subscription: "dead-letters"},
+				pulsarx.Values(func(_ context.Context, values []pulsarx.Raw) error {
+					mu.Lock()
+					defer mu.Unlock()
+					raws = append(raws, values...)
+					return nil
+				}))
+			eventually(t, "the letter", func() bool { mu.Lock(); defer mu.Unlock(); return len(raws) == 1 })
+			r.stop()
+			own, _ := pulsarx.Avro[productV1]().Schema()
+			if raws[0].SchemaType != "AVRO" || string(raws[0].Schema) != string(own.Definition) {
+				t.Errorf("the letter's schema is %s %s", raws[0].SchemaType, raws[0].Schema)
+			}
+		})
+	}
 }
 
 // TestUnparsableWriterSchema: a registered schema that no Go library reads costs its messages, not the process.
 func TestUnparsableWriterSchema(t *testing.T) {
-	onBoth(t, func(t *testing.T, s server) {
-		c, topic := s.client(t), topic(t)
-		client, err := pulsar.NewClient(pulsar.ClientOptions{URL: s.url, Logger: nopLogger()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer client.Close()
-		p, err := client.CreateProducer(pulsar.ProducerOptions{Topic: topic, SendTimeout: -1, Schema: rawSchema{
-			`{"type":"record","name":"Outer$Inner","fields":[{"name":"id","type":"string"},{"name":"name","type":"string"}]}`,
-		}})
-		if err != nil {
-			t.Skipf("services: the server refuses the name: %v", err)
-		}
-		defer p.Close()
-		if _, err := p.Send(t.Context(), &pulsar.ProducerMessage{Payload: []byte("\x04k1\x06bob"), Key: "k1"}); err != nil {
-			t.Fatal(err)
-		}
-		r := run(t, c, pulsarx.Avro[productV1](), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
-			func(context.Context, []pulsarx.Message[productV1]) error { return nil })
-		dead := letters(t, s, topic+"-s-DLQ", 1)[0]
-		r.stop()
-		if string(dead.Payload()) != "\x04k1\x06bob" || !strings.Contains(dead.Properties()[pulsarx.DeadLetterError], "Outer$Inner") {
-			t.Errorf("%q %v", dead.Payload(), dead.Properties())
-		}
-	})
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			client, err := pulsar.NewClient(pulsar.ClientOptions{URL: s.url, Logger: nopLogger()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer client.Close()
+			p, err := client.CreateProducer(pulsar.ProducerOptions{Topic: topic, SendTimeout: -1, Schema: rawSchema{
+				`{"type":"record","name":"Outer$Inner","fields":[{"name":"id","type":"string"},{"name":"name","type":"string"}]}`,
+			}})
+			if err != nil {
+				t.Skipf("services: the server refuses the name: %v", err)
+			}
+			defer p.Close()
+			if _, err := p.Send(t.Context(), &pulsar.ProducerMessage{Payload: []byte("\x04k1\x06bob"), Key: "k1"}); err != nil {
+				t.Fatal(err)
+			}
+			r := run(t, c, pulsarx.Avro[productV1](), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
+				func(context.Context, []pulsarx.Message[productV1]) error { return nil })
+			dead := letters(t, s, topic+"-s-DLQ", 1)[0]
+			r.stop()
+			if string(dead.Payload()) != "\x04k1\x06bob" || !strings.Contains(dead.Properties()[pulsarx.DeadLetterError], "Outer$Inner") {
+				t.Errorf("%q %v", dead.Payload(), dead.Properties())
+			}
+		})
+	}
 }
 
 type rawSchema struct{ text string }
@@ -159,7 +171,7 @@ func (rawSchema) Validate([]byte) error      { return nil }
 
 // TestRegistrySilent: while the registry does not answer, the messages wait, and others go on.
 func TestRegistrySilent(t *testing.T) {
-	s := inProcess(t, nil)
+	s := inProcess(t)
 	c, topic := s.client(t), topic(t)
 	remove := s.broker.Inject(pulsartest.Fault{Command: "GET_SCHEMA", Error: "ServiceNotReady"})
 	p := producer(t, c, pulsarx.Avro[productV1](), pulsarx.ProducerOptions[productV1]{Topic: topic})
@@ -191,7 +203,7 @@ func TestRegistrySilent(t *testing.T) {
 // TestRouting: Murmur3_32Hash as in the other clients, which hash k1 to 2110152746 and so on.
 func TestRouting(t *testing.T) {
 	const name = "persistent://public/default/routing"
-	s := inProcess(t, map[string]int{name: 100})
+	s := partitioned(t, map[string]int{name: 100})
 	p := producer(t, s.client(t), pulsarx.Bytes(), pulsarx.ProducerOptions[[]byte]{Topic: name})
 	for key, hash := range map[string]uint32{"k1": 2110152746, "k2": 1479966664, "key1": 462881061, "key2": 1936800180} {
 		id, err := p.Send(t.Context(), []byte("v"), pulsarx.Key(key))
@@ -202,49 +214,52 @@ func TestRouting(t *testing.T) {
 }
 
 func TestSendAsyncOutcomes(t *testing.T) {
-	onBoth(t, func(t *testing.T, s server) {
-		c, topic := s.client(t), topic(t)
-		p, err := pulsarx.NewProducer(t.Context(), c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic, Key: keyOf})
-		if err != nil {
-			t.Fatal(err)
-		}
-		var mu sync.Mutex
-		outcomes := map[int]int{}
-		for i := range 500 {
-			p.SendAsync(t.Context(), fmt.Sprintf("%d:x", i%7), func(id pulsarx.MessageID, err error) {
-				mu.Lock()
-				defer mu.Unlock()
-				outcomes[i]++
-				if (id == nil) == (err == nil) {
-					t.Errorf("message %d: %v %v", i, id, err)
-				}
-			})
-		}
-		if err := p.Close(timeout(t, 30*time.Second)); err != nil {
-			t.Error(err)
-		}
-		mu.Lock()
-		defer mu.Unlock()
-		for i := range 500 {
-			if outcomes[i] != 1 {
-				t.Fatalf("message %d has %d outcomes", i, outcomes[i])
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			p, err := pulsarx.NewProducer(t.Context(), c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic, Key: keyOf})
+			if err != nil {
+				t.Fatal(err)
 			}
-		}
-		if _, err := p.Send(t.Context(), "a:1"); !errors.Is(err, pulsarx.ErrClosed) {
-			t.Errorf("Send after Close: %v", err)
-		}
-		if err := p.Flush(t.Context()); !errors.Is(err, pulsarx.ErrClosed) {
-			t.Errorf("Flush after Close: %v", err)
-		}
-		if err := p.Close(t.Context()); err != nil {
-			t.Errorf("second Close: %v", err)
-		}
-	})
+			var mu sync.Mutex
+			outcomes := map[int]int{}
+			for i := range 500 {
+				p.SendAsync(t.Context(), fmt.Sprintf("%d:x", i%7), func(id pulsarx.MessageID, err error) {
+					mu.Lock()
+					defer mu.Unlock()
+					outcomes[i]++
+					if (id == nil) == (err == nil) {
+						t.Errorf("message %d: %v %v", i, id, err)
+					}
+				})
+			}
+			if err := p.Close(timeout(t, 30*time.Second)); err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for i := range 500 {
+				if outcomes[i] != 1 {
+					t.Fatalf("message %d has %d outcomes", i, outcomes[i])
+				}
+			}
+			if _, err := p.Send(t.Context(), "a:1"); !errors.Is(err, pulsarx.ErrClosed) {
+				t.Errorf("Send after Close: %v", err)
+			}
+			if err := p.Flush(t.Context()); !errors.Is(err, pulsarx.ErrClosed) {
+				t.Errorf("Flush after Close: %v", err)
+			}
+			if err := p.Close(t.Context()); err != nil {
+				t.Errorf("second Close: %v", err)
+			}
+		})
+	}
 }
 
 // TestBrokerDown: with the broker gone, every message has one outcome, by its timeout or by Close.
 func TestBrokerDown(t *testing.T) {
-	s := inProcess(t, nil)
+	s := inProcess(t)
 	c, topic := s.client(t), topic(t)
 	p, err := pulsarx.NewProducer(t.Context(), c, pulsarx.String(), pulsarx.ProducerOptions[string]{
 		Topic: topic, SendTimeout: 300 * time.Millisecond,
@@ -391,7 +406,7 @@ func TestToken(t *testing.T) {
 }
 
 func TestProducerErrors(t *testing.T) {
-	s := inProcess(t, nil)
+	s := inProcess(t)
 	c := s.client(t)
 	_, err := pulsarx.NewProducer(t.Context(), c, pulsarx.String(), pulsarx.ProducerOptions[string]{
 		Batching: pulsarx.Batching{Preset: 9, MaxMessages: -2, MaxDelay: -1, MaxBytes: -1, Compression: 77},
@@ -420,7 +435,7 @@ func TestTraces(t *testing.T) {
 	before := otel.GetTracerProvider()
 	otel.SetTracerProvider(provider)
 	defer otel.SetTracerProvider(before)
-	s := inProcess(t, nil)
+	s := inProcess(t)
 	c, topic := s.client(t), topic(t)
 	p := keyed(t, c, topic)
 	ctx, root := provider.Tracer("test").Start(t.Context(), "root")

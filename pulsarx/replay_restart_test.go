@@ -15,7 +15,7 @@ import (
 
 // TestReplayRestart: the broker goes away in the middle. The replay is complete and in order, or an error.
 func TestReplayRestart(t *testing.T) {
-	s := inProcess(t, nil)
+	s := inProcess(t)
 	c, topic := s.client(t), topic(t)
 	sendAll(t, keyed(t, c, topic), numbers(0, 3000))
 	var got []string

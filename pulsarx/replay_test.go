@@ -14,9 +14,9 @@ import (
 )
 
 // replay returns the values that a replay hands to its handler.
-func replay(t testing.TB, c *pulsarx.Client, o pulsarx.ReplayOptions) []string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+func replay(tb testing.TB, c *pulsarx.Client, o pulsarx.ReplayOptions) []string {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), 60*time.Second)
 	defer cancel()
 	var got []string
 	err := pulsarx.Replay(ctx, c, pulsarx.String(), o, func(_ context.Context, batch []pulsarx.Message[string]) error {
@@ -26,7 +26,7 @@ func replay(t testing.TB, c *pulsarx.Client, o pulsarx.ReplayOptions) []string {
 		return nil
 	})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return got
 }
@@ -39,87 +39,93 @@ func numbers(from, to int) (values []string) {
 }
 
 func TestReplay(t *testing.T) {
-	onBoth(t, func(t *testing.T, s server) {
-		c, topic := s.client(t), topic(t)
-		p := keyed(t, c, topic)
-		if got := replay(t, c, pulsarx.ReplayOptions{Topics: []string{topic}}); len(got) != 0 {
-			t.Errorf("an empty topic has %v", got)
-		}
-		if got := replay(t, c, pulsarx.ReplayOptions{Topics: []string{topic}, From: pulsarx.At(time.Now().Add(-time.Hour))}); len(got) != 0 {
-			t.Errorf("an empty topic has %v", got)
-		}
-		sendAll(t, p, numbers(0, 100))
-		time.Sleep(20 * time.Millisecond)
-		middle := time.Now()
-		time.Sleep(20 * time.Millisecond)
-		id, err := p.Send(t.Context(), "k:0100")
-		if err != nil {
-			t.Fatal(err)
-		}
-		sendAll(t, p, numbers(101, 200))
-		all := numbers(0, 200)
-		for name, c := range map[string]struct {
-			o    pulsarx.ReplayOptions
-			want []string
-		}{
-			"all":                {pulsarx.ReplayOptions{}, all},
-			"small batches":      {pulsarx.ReplayOptions{MaxBatch: 7}, all},
-			"from a time":        {pulsarx.ReplayOptions{From: pulsarx.At(middle)}, all[100:]},
-			"from long ago":      {pulsarx.ReplayOptions{From: pulsarx.At(time.Unix(1, 0))}, all},
-			"from the future":    {pulsarx.ReplayOptions{From: pulsarx.At(time.Now().Add(time.Hour))}, nil},
-			"after a message":    {pulsarx.ReplayOptions{From: pulsarx.After(topic, id)}, all[101:]},
-			"to a time":          {pulsarx.ReplayOptions{To: pulsarx.At(middle)}, all[:100]},
-			"to a message":       {pulsarx.ReplayOptions{To: pulsarx.After(topic, id)}, all[:101]},
-			"between":            {pulsarx.ReplayOptions{From: pulsarx.At(middle), To: pulsarx.After(topic, id)}, all[100:101]},
-			"nothing in between": {pulsarx.ReplayOptions{From: pulsarx.After(topic, id), To: pulsarx.At(middle)}, nil},
-		} {
-			c.o.Topics = []string{topic}
-			if got := replay(t, s.client(t), c.o); !slices.Equal(got, c.want) {
-				t.Errorf("%s: %d messages, want %d: %v", name, len(got), len(c.want), got)
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			p := keyed(t, c, topic)
+			if got := replay(t, c, pulsarx.ReplayOptions{Topics: []string{topic}}); len(got) != 0 {
+				t.Errorf("an empty topic has %v", got)
 			}
-		}
-		// From each position that Progress reports, the rest.
-		var places []pulsarx.Progress
-		o := pulsarx.ReplayOptions{Topics: []string{topic}, MaxBatch: 60, Progress: func(p pulsarx.Progress) { places = append(places, p) }}
-		replay(t, c, o)
-		if n := len(places); n < 4 || places[n-1].Messages != 200 || places[n-1].Remaining != 0 {
-			t.Errorf("progress %+v", places)
-		}
-		for _, place := range places {
-			text, err := place.Position.MarshalText()
+			if got := replay(t, c, pulsarx.ReplayOptions{Topics: []string{topic}, From: pulsarx.At(time.Now().Add(-time.Hour))}); len(got) != 0 {
+				t.Errorf("an empty topic has %v", got)
+			}
+			sendAll(t, p, numbers(0, 100))
+			time.Sleep(20 * time.Millisecond)
+			middle := time.Now()
+			time.Sleep(20 * time.Millisecond)
+			id, err := p.Send(t.Context(), "k:0100")
 			if err != nil {
 				t.Fatal(err)
 			}
-			var from pulsarx.Position
-			if err := from.UnmarshalText(text); err != nil {
-				t.Fatal(err)
+			sendAll(t, p, numbers(101, 200))
+			all := numbers(0, 200)
+			for name, c := range map[string]struct {
+				o    pulsarx.ReplayOptions
+				want []string
+			}{
+				"all":                {pulsarx.ReplayOptions{}, all},
+				"small batches":      {pulsarx.ReplayOptions{MaxBatch: 7}, all},
+				"from a time":        {pulsarx.ReplayOptions{From: pulsarx.At(middle)}, all[100:]},
+				"from long ago":      {pulsarx.ReplayOptions{From: pulsarx.At(time.Unix(1, 0))}, all},
+				"from the future":    {pulsarx.ReplayOptions{From: pulsarx.At(time.Now().Add(time.Hour))}, nil},
+				"after a message":    {pulsarx.ReplayOptions{From: pulsarx.After(topic, id)}, all[101:]},
+				"to a time":          {pulsarx.ReplayOptions{To: pulsarx.At(middle)}, all[:100]},
+				"to a message":       {pulsarx.ReplayOptions{To: pulsarx.After(topic, id)}, all[:101]},
+				"between":            {pulsarx.ReplayOptions{From: pulsarx.At(middle), To: pulsarx.After(topic, id)}, all[100:101]},
+				"nothing in between": {pulsarx.ReplayOptions{From: pulsarx.After(topic, id), To: pulsarx.At(middle)}, nil},
+			} {
+				c.o.Topics = []string{topic}
+				if got := replay(t, s.client(t), c.o); !slices.Equal(got, c.want) {
+					t.Errorf("%s: %d messages, want %d: %v", name, len(got), len(c.want), got)
+				}
 			}
-			got := replay(t, c, pulsarx.ReplayOptions{Topics: []string{topic}, From: from})
-			if !slices.Equal(got, all[place.Messages:]) {
-				t.Errorf("from %s: %d messages, want %d", text, len(got), 200-place.Messages)
+			// From each position that Progress reports, the rest.
+			var places []pulsarx.Progress
+			o := pulsarx.ReplayOptions{Topics: []string{topic}, MaxBatch: 60, Progress: func(p pulsarx.Progress) { places = append(places, p) }}
+			replay(t, c, o)
+			if n := len(places); n < 4 || places[n-1].Messages != 200 || places[n-1].Remaining != 0 {
+				t.Errorf("progress %+v", places)
 			}
-		}
-	})
+			for _, place := range places {
+				text, err := place.Position.MarshalText()
+				if err != nil {
+					t.Fatal(err)
+				}
+				var from pulsarx.Position
+				if err := from.UnmarshalText(text); err != nil {
+					t.Fatal(err)
+				}
+				got := replay(t, c, pulsarx.ReplayOptions{Topics: []string{topic}, From: from})
+				if !slices.Equal(got, all[place.Messages:]) {
+					t.Errorf("from %s: %d messages, want %d", text, len(got), 200-place.Messages)
+				}
+			}
+		})
+	}
 }
 
 // TestReplayTombstoneLast: the end is a message without a value.
 func TestReplayTombstoneLast(t *testing.T) {
-	onBoth(t, func(t *testing.T, s server) {
-		c, topic := s.client(t), topic(t)
-		p := keyed(t, c, topic)
-		send(t, p, "k:1")
-		if _, err := p.SendTombstone(t.Context(), "k"); err != nil {
-			t.Fatal(err)
-		}
-		if got := replay(t, c, pulsarx.ReplayOptions{Topics: []string{topic}}); !slices.Equal(got, []string{"k:1", ""}) {
-			t.Errorf("%q", got)
-		}
-	})
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			p := keyed(t, c, topic)
+			send(t, p, "k:1")
+			if _, err := p.SendTombstone(t.Context(), "k"); err != nil {
+				t.Fatal(err)
+			}
+			if got := replay(t, c, pulsarx.ReplayOptions{Topics: []string{topic}}); !slices.Equal(got, []string{"k:1", ""}) {
+				t.Errorf("%q", got)
+			}
+		})
+	}
 }
 
 func TestReplayPartitions(t *testing.T) {
 	const name = "persistent://public/default/parts"
-	s := inProcess(t, map[string]int{name: 5})
+	s := partitioned(t, map[string]int{name: 5})
 	c := s.client(t)
 	p := keyed(t, c, name)
 	var values []string
@@ -163,7 +169,7 @@ func TestReplayPartitions(t *testing.T) {
 }
 
 func TestReplayErrors(t *testing.T) {
-	s := inProcess(t, nil)
+	s := inProcess(t)
 	c, topic := s.client(t), topic(t)
 	p := producer(t, c, pulsarx.Bytes(), pulsarx.ProducerOptions[[]byte]{Topic: topic})
 	for _, v := range []string{"1", "\xff", "2"} {

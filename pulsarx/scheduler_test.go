@@ -20,6 +20,7 @@ type bench struct {
 }
 
 func newBench(t *testing.T, o ConsumerOptions) *bench {
+	t.Helper()
 	return &bench{
 		t: t, s: newScheduler(o.withDefaults(), func() float64 { return 0 }), now: time.Unix(1000, 0),
 		part: &partition{name: "t", topic: "t"},

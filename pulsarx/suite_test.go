@@ -22,68 +22,73 @@ type server struct {
 	broker     *pulsartest.Broker // nil for a real one
 }
 
-// onBoth runs the test on the in-process broker, and on the real Pulsar where PULSAR_URL is set.
-func onBoth(t *testing.T, test func(t *testing.T, s server)) {
-	t.Helper()
-	t.Run("pulsartest", func(t *testing.T) {
-		test(t, inProcess(t, nil))
-	})
-	t.Run("pulsar", func(t *testing.T) {
-		test(t, server{url: servicetest.Env(t, "PULSAR_URL"), admin: servicetest.Env(t, "PULSAR_ADMIN_URL")})
-	})
+// servers are the in-process broker, and the real Pulsar where PULSAR_URL is set.
+var servers = map[string]func(testing.TB) server{"pulsartest": inProcess, "pulsar": realPulsar}
+
+func realPulsar(tb testing.TB) server {
+	tb.Helper()
+	return server{url: servicetest.Env(tb, "PULSAR_URL"), admin: servicetest.Env(tb, "PULSAR_ADMIN_URL")}
 }
 
-func inProcess(t testing.TB, partitions map[string]int) server {
-	t.Helper()
+func inProcess(tb testing.TB) server {
+	tb.Helper()
+	return partitioned(tb, nil)
+}
+
+// partitioned is an in-process broker that has the partitioned topics.
+func partitioned(tb testing.TB, partitions map[string]int) server {
+	tb.Helper()
 	broker, err := pulsartest.NewBroker(pulsartest.Options{Partitions: partitions})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() { broker.Close() })
+	tb.Cleanup(func() { broker.Close() })
 	return server{broker.URL(), broker.AdminURL(), broker}
 }
 
-func (s server) client(t testing.TB) *pulsarx.Client {
-	t.Helper()
+func (s server) client(tb testing.TB) *pulsarx.Client {
+	tb.Helper()
 	c, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: s.url, AdminURL: s.admin})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := c.Close(timeout(t, 20*time.Second)); err != nil {
-			t.Error(err)
+	tb.Cleanup(func() {
+		if err := c.Close(timeout(tb, 20*time.Second)); err != nil {
+			tb.Error(err)
 		}
 	})
 	return c
 }
 
 // topic returns a name of the test's own.
-func topic(t testing.TB) string {
+func topic(tb testing.TB) string {
+	tb.Helper()
 	name := strings.Map(func(r rune) rune {
 		if r == '/' || r == '#' || r == ' ' {
 			return '-'
 		}
 		return r
-	}, t.Name())
+	}, tb.Name())
 	return fmt.Sprintf("persistent://public/default/%s-%d-%d", name, os.Getpid(), time.Now().UnixNano())
 }
 
 // timeout is a context for cleaning up: it does not end with the test's.
-func timeout(t testing.TB, d time.Duration) context.Context {
+func timeout(tb testing.TB, d time.Duration) context.Context {
+	tb.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), d)
-	t.Cleanup(cancel)
+	tb.Cleanup(cancel)
 	return ctx
 }
 
-func producer[T any](t testing.TB, c *pulsarx.Client, codec pulsarx.Codec[T], o pulsarx.ProducerOptions[T]) *pulsarx.Producer[T] {
-	t.Helper()
-	p, err := pulsarx.NewProducer(t.Context(), c, codec, o)
+func producer[T any](tb testing.TB, c *pulsarx.Client, codec pulsarx.Codec[T], o pulsarx.ProducerOptions[T]) *pulsarx.Producer[T] {
+	tb.Helper()
+	p, err := pulsarx.NewProducer(tb.Context(), c, codec, o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if err := p.Close(timeout(t, 20*time.Second)); err != nil {
-			t.Error(err)
+	tb.Cleanup(func() {
+		if err := p.Close(timeout(tb, 20*time.Second)); err != nil {
+			tb.Error(err)
 		}
 	})
 	return p
@@ -94,11 +99,11 @@ type running struct {
 	stop func() // and wait
 }
 
-func run[T any](t testing.TB, c *pulsarx.Client, d pulsarx.Decoder[T], o pulsarx.ConsumerOptions, h pulsarx.Handler[T]) running {
-	t.Helper()
-	consumer, err := pulsarx.NewConsumer(t.Context(), c, d, o)
+func run[T any](tb testing.TB, c *pulsarx.Client, d pulsarx.Decoder[T], o pulsarx.ConsumerOptions, h pulsarx.Handler[T]) running {
+	tb.Helper()
+	consumer, err := pulsarx.NewConsumer(tb.Context(), c, d, o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
@@ -108,27 +113,27 @@ func run[T any](t testing.TB, c *pulsarx.Client, d pulsarx.Decoder[T], o pulsarx
 		select {
 		case err := <-done:
 			if err != nil {
-				t.Errorf("Run: %v", err)
+				tb.Errorf("Run: %v", err)
 			}
 		case <-time.After(60 * time.Second):
-			t.Error("Run did not return")
+			tb.Error("Run did not return")
 		}
 	})}
-	t.Cleanup(r.stop)
+	tb.Cleanup(r.stop)
 	return r
 }
 
 // letters reads the dead-letter topic until it has n, and a moment longer.
-func letters(t testing.TB, s server, topic string, n int) []pulsar.Message {
-	t.Helper()
+func letters(tb testing.TB, s server, topic string, n int) []pulsar.Message {
+	tb.Helper()
 	client, err := pulsar.NewClient(pulsar.ClientOptions{URL: s.url, Logger: nopLogger()})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer client.Close()
 	reader, err := client.CreateReader(pulsar.ReaderOptions{Topic: topic, StartMessageID: pulsar.EarliestMessageID()})
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	defer reader.Close()
 	var all []pulsar.Message
@@ -146,17 +151,17 @@ func letters(t testing.TB, s server, topic string, n int) []pulsar.Message {
 		all = append(all, m)
 	}
 	if len(all) != n {
-		t.Errorf("%d dead letters, want %d", len(all), n)
+		tb.Errorf("%d dead letters, want %d", len(all), n)
 	}
 	return all
 }
 
 // eventually waits until ok is true.
-func eventually(t testing.TB, what string, ok func() bool) {
-	t.Helper()
+func eventually(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
 	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("waited for %s in vain", what)
+			tb.Fatalf("waited for %s in vain", what)
 		}
 	}
 }
