@@ -62,6 +62,7 @@
 //	tidemark.sink.freshness       histogram, s   commit at the source to acknowledged write, of written events; no snapshots
 //	tidemark.sink.events          counter        events by tidemark.outcome: a Kind, failed (tried again), rejected (permanent)
 //	tidemark.sink.embed.duration  histogram, s   one Embed call, by tidemark.vector
+//	tidemark.sink.read.duration   histogram, s   one read of what the store has of a batch
 //	tidemark.sink.write.duration  histogram, s   one write of a batch
 //
 // Handle makes the spans read, embed and write, children of the span in its context. [SinkOptions].Observe gets the

@@ -19,6 +19,7 @@ type telemetry struct {
 	tracer        trace.Tracer
 	freshness     metric.Float64Histogram
 	events        metric.Int64Counter
+	readDuration  metric.Float64Histogram
 	embedDuration metric.Float64Histogram
 	writeDuration metric.Float64Histogram
 	kinds         [len(kindNames)]metric.MeasurementOption // by Kind, made once
@@ -46,8 +47,9 @@ func newTelemetry(o SinkOptions) (t telemetry, err error) {
 		0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600)
 	t.embedDuration = seconds("tidemark.sink.embed.duration", "Time of one Embed call.",
 		0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-	t.writeDuration = seconds("tidemark.sink.write.duration", "Time of one write of a batch to the store.",
-		0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+	storeBounds := []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
+	t.readDuration = seconds("tidemark.sink.read.duration", "Time of one read of what the store has.", storeBounds...)
+	t.writeDuration = seconds("tidemark.sink.write.duration", "Time of one write of a batch to the store.", storeBounds...)
 	var e error
 	t.events, e = meter.Int64Counter("tidemark.sink.events", metric.WithUnit("{event}"),
 		metric.WithDescription("Events by what became of them."))
@@ -92,7 +94,10 @@ func (t *telemetry) span(
 }
 
 func (t *telemetry) read(ctx context.Context, size int, f func(context.Context) error) error {
-	return t.span(ctx, "read", size, f)
+	start := time.Now()
+	err := t.span(ctx, "read", size, f)
+	t.readDuration.Record(ctx, time.Since(start).Seconds())
+	return err
 }
 
 func (t *telemetry) write(ctx context.Context, size int, f func(context.Context) error) error {

@@ -77,7 +77,7 @@ func checkMetrics(t *testing.T, collected metricdata.ResourceMetrics) {
 	wantOutcomes := map[string]int64{
 		"tidemark.sink.events created": 2, "tidemark.sink.events collapsed": 1, "tidemark.sink.events rejected": 1, "tidemark.sink.events failed": 2,
 	}
-	wantCounts := map[string]uint64{"tidemark.sink.freshness": 2, "tidemark.sink.embed.duration": 2, "tidemark.sink.write.duration": 2}
+	wantCounts := map[string]uint64{"tidemark.sink.freshness": 2, "tidemark.sink.embed.duration": 2, "tidemark.sink.read.duration": 3, "tidemark.sink.write.duration": 2}
 	if !maps.Equal(outcomes, wantOutcomes) || !maps.Equal(counts, wantCounts) {
 		t.Errorf("metrics are %v and %v, want %v and %v", outcomes, counts, wantOutcomes, wantCounts)
 	}

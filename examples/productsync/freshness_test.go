@@ -75,7 +75,7 @@ func (s *system) warmUp(b *testing.B, conn *pgx.Conn) {
 	s.awaitEqual(b, conn)
 }
 
-// changeAndFind inserts and updates rows in turn, at the rate, and returns how long each took to be found.
+// changeAndFind inserts rows and then updates them, at the rate, and returns how long each change took to be found.
 func (s *system) changeAndFind(b *testing.B, conn *pgx.Conn, store vectorstore.Store, texts []string, vectors [][]float32) []time.Duration {
 	b.Helper()
 	took := make([]time.Duration, len(texts))
@@ -86,7 +86,7 @@ func (s *system) changeAndFind(b *testing.B, conn *pgx.Conn, store vectorstore.S
 		<-tick.C
 		start := time.Now()
 		_, err := conn.Exec(b.Context(), `
-			INSERT INTO products VALUES ($1, $2) ON CONFLICT (product_id) DO UPDATE SET description = excluded.description`, i/2, text)
+			INSERT INTO products VALUES ($1, $2) ON CONFLICT (product_id) DO UPDATE SET description = excluded.description`, i%(changes/2), text)
 		if err != nil {
 			b.Fatal(err)
 		}
