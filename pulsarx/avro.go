@@ -1,7 +1,6 @@
 package pulsarx
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -29,8 +28,9 @@ type AvroCodec[T any] struct{ reader *avroReader }
 // leaves a field out.
 //
 // Messages are decoded with their writer's schema, resolved against this one as the Avro specification says, except that the
-// names of records are not compared: ProductV1 reads as ProductV2 where their fields agree. A message without a schema version
-// is taken as written with this schema.
+// names of records, enums and fixed are not compared, so that ProductV1 reads as ProductV2 where their fields agree, and that a
+// timestamp is read in its writer's unit. A field may become nullable or cease to be: a null that the reader has no place for is
+// an error of its message. A message without a schema version is taken as written with this schema.
 func Avro[T any]() AvroCodec[T] {
 	return AvroCodec[T]{&avroReader{text: schemaText[T](avroTags)}}
 }
@@ -76,11 +76,12 @@ func (c AvroCodec[T]) Decode(r Raw) (v T, err error) {
 	if err != nil {
 		return v, err
 	}
-	if err := checkAvro(s.writer, r.Value); err != nil {
+	defer recovered(&err)
+	payload, err := checkAvro(s.writer, s.leveled, r.Value)
+	if err != nil {
 		return v, fmt.Errorf("pulsarx: Avro: %w", err)
 	}
-	defer recovered(&err)
-	if err := s.api.Unmarshal(s.schema, r.Value, &v); err != nil {
+	if err := s.api.Unmarshal(s.schema, payload, &v); err != nil {
 		return v, fmt.Errorf("pulsarx: Avro: %w", err)
 	}
 	return v, nil
@@ -116,14 +117,16 @@ type avroReader struct {
 // avroResolved decodes what one writer's schema wrote. The api is its own, since its cache of decoders does not tell schemas apart
 // that differ in defaults alone.
 type avroResolved struct {
-	text           []byte
-	writer, schema avro.Schema
-	api            avro.API
+	text    []byte
+	writer  avro.Schema
+	leveled avro.Schema // writer, with null where the reader has it; writer itself where that makes no difference
+	schema  avro.Schema
+	api     avro.API
 }
 
-func newAvroResolved(text []byte, writer, schema avro.Schema) *avroResolved {
+func newAvroResolved(text []byte, writer, leveled, schema avro.Schema) *avroResolved {
 	// checkAvro has bounded every length by the payload's before the library reads it.
-	return &avroResolved{text, writer, schema, avro.Config{MaxByteSliceSize: -1}.Freeze()}
+	return &avroResolved{text, writer, leveled, schema, avro.Config{MaxByteSliceSize: -1}.Freeze()}
 }
 
 func (a *avroReader) own() (*avroResolved, error) {
@@ -137,7 +140,7 @@ func (a *avroReader) own() (*avroResolved, error) {
 			a.err = fmt.Errorf("pulsarx: Avro schema: %w", err)
 			return
 		}
-		a.self = newAvroResolved(text, schema, schema)
+		a.self = newAvroResolved(text, schema, schema, schema)
 	})
 	return a.self, a.err
 }
@@ -156,7 +159,7 @@ func (a *avroReader) resolved(r Raw) (*avroResolved, error) {
 	if f, ok := a.cache.Load(string(r.Schema)); ok {
 		return f.(func() (*avroResolved, error))()
 	}
-	f := sync.OnceValues(func() (*avroResolved, error) { return resolveAvro(own.text, r.Schema) })
+	f := sync.OnceValues(func() (*avroResolved, error) { return resolveAvro(own, r.Schema) })
 	if a.count.Load() < maxWriterSchemas {
 		if _, loaded := a.cache.LoadOrStore(string(r.Schema), f); !loaded {
 			a.count.Add(1)
@@ -169,99 +172,4 @@ func (a *avroReader) resolved(r Raw) (*avroResolved, error) {
 func parseAvro(text []byte) (s avro.Schema, err error) {
 	defer recovered(&err)
 	return avro.ParseBytesWithCache(text, "", &avro.SchemaCache{})
-}
-
-func resolveAvro(reader, writer []byte) (_ *avroResolved, err error) {
-	defer recovered(&err)
-	w, err := parseAvro(writer)
-	if err != nil {
-		return nil, fmt.Errorf("pulsarx: the writer's Avro schema: %w", err)
-	}
-	var tree any
-	if err := json.Unmarshal(reader, &tree); err != nil {
-		return nil, fmt.Errorf("pulsarx: Avro schema: %w", err)
-	}
-	adoptNames(tree, w, map[string]bool{})
-	aligned, err := json.Marshal(tree)
-	if err != nil {
-		return nil, fmt.Errorf("pulsarx: Avro schema: %w", err)
-	}
-	r, err := parseAvro(aligned)
-	if err != nil {
-		return nil, fmt.Errorf("pulsarx: Avro schema: %w", err)
-	}
-	s, err := avro.NewSchemaCompatibility().Resolve(r, w)
-	if err != nil {
-		return nil, fmt.Errorf("pulsarx: the writer's Avro schema does not resolve: %w", err)
-	}
-	return newAvroResolved(reader, w, s), nil
-}
-
-// adoptNames gives the reader's records, in the tree of their JSON, the writer's names as aliases: what is a record at the same
-// place is meant to be the same record. Each writer's name is given once.
-func adoptNames(reader any, w avro.Schema, given map[string]bool) {
-	if ref, ok := w.(*avro.RefSchema); ok {
-		w = ref.Schema()
-	}
-	switch r := reader.(type) {
-	case []any:
-		for _, branch := range r {
-			adoptNames(branch, w, given)
-		}
-		return
-	case map[string]any:
-		if union, ok := w.(*avro.UnionSchema); ok {
-			for _, branch := range union.Types() {
-				adoptNames(r, branch, given)
-			}
-			return
-		}
-		switch w := w.(type) {
-		case *avro.RecordSchema:
-			if r["type"] == "record" {
-				adoptRecord(r, w, given)
-			}
-		case *avro.ArraySchema:
-			adoptNames(r["items"], w.Items(), given)
-		case *avro.MapSchema:
-			adoptNames(r["values"], w.Values(), given)
-		}
-		if _, primitive := r["type"].(string); !primitive {
-			adoptNames(r["type"], w, given)
-		}
-	}
-}
-
-func adoptRecord(r map[string]any, w *avro.RecordSchema, given map[string]bool) {
-	if given[w.FullName()] {
-		return
-	}
-	given[w.FullName()] = true
-	if r["name"] != w.Name() {
-		aliases, _ := r["aliases"].([]any)
-		r["aliases"] = append(aliases, w.FullName())
-	}
-	fields, _ := r["fields"].([]any)
-	for _, f := range fields {
-		field, _ := f.(map[string]any)
-		for _, wf := range w.Fields() {
-			if named(field, wf.Name()) {
-				adoptNames(field["type"], wf.Type(), given)
-			}
-		}
-	}
-}
-
-// named says whether a field of a schema's JSON has the name, or had it.
-func named(field map[string]any, name string) bool {
-	if field["name"] == name {
-		return true
-	}
-	aliases, _ := field["aliases"].([]any)
-	for _, alias := range aliases {
-		if alias == name {
-			return true
-		}
-	}
-	return false
 }

@@ -242,6 +242,22 @@ type product struct {
 	Text *string `avro:"description"`
 }
 
+// TestAvroOneForTwo reads two of the writer's records as one.
+func TestAvroOneForTwo(t *testing.T) {
+	const writer = `{"type":"record","name":"Envelope","fields":[
+		{"name":"Before","type":["null",{"type":"record","name":"Old","fields":[
+			{"name":"product_id","type":"int"},{"name":"description","type":"string"}]}]},
+		{"name":"After","type":{"type":"record","name":"New","fields":[
+			{"name":"description","type":["null","string"]},{"name":"product_id","type":"long"}]}},
+		{"name":"Op","type":"string"}]}`
+	v, err := pulsarx.Avro[change]().Decode(pulsarx.Raw{
+		SchemaType: "AVRO", Schema: []byte(writer), Value: []byte("\x02\x0e\x04hi\x02\x04ho\x0e\x02u"),
+	})
+	if err != nil || v.Before == nil || v.After == nil || *v.Before.Text != "hi" || *v.After.Text != "ho" || v.After.ID != 7 || v.Op != "u" {
+		t.Errorf("%+v %v", v, err)
+	}
+}
+
 func TestAvroNestedNames(t *testing.T) {
 	const writer = `{"type":"record","name":"ProductChangeEvent","namespace":"com.example.events","fields":[
 		{"name":"Before","type":["null",{"type":"record","name":"Product","fields":[
@@ -254,6 +270,133 @@ func TestAvroNestedNames(t *testing.T) {
 	if err != nil || v.Before != nil || v.After == nil || v.After.ID != 7 || *v.After.Text != "hi" || v.Op != "c" {
 		t.Errorf("%+v %v", v, err)
 	}
+}
+
+type (
+	strictRow struct {
+		ID   int32            `avro:"id"`
+		Name string           `avro:"name"`
+		Home strictPart       `avro:"home"`
+		More []strictPart     `avro:"more"`
+		Nums map[string]int64 `avro:"nums"`
+		Sum  [4]byte          `avro:"sum"`
+		Last bool             `avro:"last"`
+	}
+	strictPart struct {
+		Street string `avro:"street"`
+		Zip    int64  `avro:"zip"`
+	}
+	looseRow struct {
+		ID   *int64            `avro:"id"`
+		Name *string           `avro:"name"`
+		Home *loosePart        `avro:"home"`
+		More []*loosePart      `avro:"more"`
+		Nums map[string]*int64 `avro:"nums"`
+		Sum  digest            `avro:"sum"`
+		Last *bool             `avro:"last"`
+	}
+	loosePart struct {
+		Street *string `avro:"street"`
+		Zip    *int64  `avro:"zip"`
+		Floor  *int64  `avro:"floor"`
+	}
+	digest [4]byte
+)
+
+// TestAvroNullability: fields become nullable and cease to be, at every depth.
+func TestAvroNullability(t *testing.T) {
+	in := strictRow{
+		5, "bob", strictPart{"s", 1}, []strictPart{{"a", 2}, {"b", 3}}, map[string]int64{"x": 7}, [4]byte{1, 2, 3, 4}, true,
+	}
+	loose, err := recode[strictRow, looseRow](in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(loose)
+	const want = `{"ID":5,"Name":"bob","Home":{"Street":"s","Zip":1,"Floor":null},"More":[{"Street":"a","Zip":2,"Floor":null},` +
+		`{"Street":"b","Zip":3,"Floor":null}],"Nums":{"x":7},"Sum":[1,2,3,4],"Last":true}`
+	if err != nil || string(text) != want {
+		t.Errorf("nullable: %s %v", text, err)
+	}
+	type wide struct { // as strictRow, with an id that holds the loose one's
+		ID   int64            `avro:"id"`
+		Home strictPart       `avro:"home"`
+		More []strictPart     `avro:"more"`
+		Nums map[string]int64 `avro:"nums"`
+		Last bool             `avro:"last"`
+	}
+	back, err := recode[looseRow, wide](loose)
+	if want := (wide{5, in.Home, in.More, in.Nums, true}); err != nil || !reflect.DeepEqual(back, want) {
+		t.Errorf("not nullable: %+v %v", back, err)
+	}
+	loose.More[1].Zip = nil
+	if _, err := recode[looseRow, wide](loose); err == nil || !strings.Contains(err.Error(), "zip: null") {
+		t.Errorf("a null is read as no null: %v", err)
+	}
+}
+
+// TestAvroBlockSizes: other writers give the size of a block, which changes where its items do.
+func TestAvroBlockSizes(t *testing.T) {
+	type row struct {
+		More []*string `avro:"more"`
+		Last int64     `avro:"last"`
+	}
+	const writer = `{"type":"record","name":"row","fields":[{"name":"more","type":{"type":"array","items":"string"},"default":[]},` +
+		`{"name":"last","type":"long"}]}`
+	v, err := pulsarx.Avro[row]().Decode(pulsarx.Raw{
+		Value: []byte("\x03\x08\x02a\x02b\x02\x02c\x00\x0e"), SchemaType: "AVRO", Schema: []byte(writer), // two, in four bytes, and one
+	})
+	if err != nil || len(v.More) != 3 || *v.More[2] != "c" || v.Last != 7 {
+		t.Errorf("%+v %v", v, err)
+	}
+}
+
+// TestAvroTimestamps: the writer's unit counts, and a plain long is left as it is.
+func TestAvroTimestamps(t *testing.T) {
+	type times struct {
+		At time.Time `avro:"at"`
+	}
+	type longs struct {
+		At int64 `avro:"at"`
+	}
+	for _, c := range []struct {
+		writer string
+		want   time.Duration
+	}{
+		{`"long"`, 5 * time.Millisecond},
+		{`{"type":"long","logicalType":"timestamp-micros"}`, 5 * time.Millisecond},
+		{`{"type":"long","logicalType":"timestamp-millis"}`, 5 * time.Second},
+		{`["null",{"type":"long","logicalType":"timestamp-millis"}]`, 5 * time.Second},
+	} {
+		value := "\x90\x4e" // 5000
+		if c.writer[0] == '[' {
+			value = "\x02" + value
+		}
+		raw := pulsarx.Raw{
+			SchemaType: "AVRO", Value: []byte(value),
+			Schema: []byte(`{"type":"record","name":"r","fields":[{"name":"at","type":` + c.writer + `}]}`),
+		}
+		if v, err := pulsarx.Avro[times]().Decode(raw); err != nil || v.At.Sub(time.Unix(0, 0)) != c.want {
+			t.Errorf("%s as a time: %v %v", c.writer, v.At, err)
+		}
+		if v, err := pulsarx.Avro[longs]().Decode(raw); err != nil || v.At != 5000 {
+			t.Errorf("%s as a long: %v %v", c.writer, v.At, err)
+		}
+	}
+}
+
+// recode writes v as a W and reads it as an R.
+func recode[W, R any](v W) (out R, err error) {
+	writer := pulsarx.Avro[W]()
+	payload, err := writer.Encode(nil, v)
+	if err != nil {
+		return out, err
+	}
+	s, err := writer.Schema()
+	if err != nil {
+		return out, err
+	}
+	return pulsarx.Avro[R]().Decode(pulsarx.Raw{Value: payload, SchemaType: s.Type, Schema: s.Definition})
 }
 
 // TestAvroLargeText is beyond the Avro library's own limit of a mebibyte.
@@ -327,6 +470,7 @@ func FuzzAvroDecode(f *testing.F) {
 	f.Add([]byte("\x0a\x06bob"), `{"type":"record","name":"v1","fields":[{"name":"id","type":"int"},{"name":"name","type":"string"}]}`)
 	f.Add([]byte("\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01"), `{"type":"array","items":"null"}`)
 	f.Add([]byte("\x02\x02\x02"), `{"type":"record","name":"node","fields":[{"name":"next","type":["null","node"]}]}`)
+	f.Add([]byte("\x03\x08\x02a\x02b\x02\x02c\x00\x0e"), `{"type":"record","name":"everything","fields":[{"name":"tags","type":{"type":"array","items":["null","string"]}},{"name":"id","type":["null","long"]}]}`)
 	f.Fuzz(func(t *testing.T, payload []byte, writer string) {
 		// Either a value or an error, in a time and memory that the payload bounds.
 		for _, decode := range []func(pulsarx.Raw) error{decoding(codec), decoding(pulsarx.Avro[node]()), decoding(pulsarx.Avro[v2]())} {
