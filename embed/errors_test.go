@@ -24,10 +24,10 @@ func TestBatchError(t *testing.T) {
 	}{
 		{"no inputs", nil, "", false},
 		{"none failed", []error{nil, nil}, "", false},
-		{"one failed", []error{nil, io.ErrUnexpectedEOF}, "embed: 1 of 2 inputs failed, first input 1: unexpected EOF", false},
-		{"one failed for good", []error{nil, bad, nil}, "embed: 1 of 3 inputs failed, first input 1: too long", true},
-		{"wrapped, for good", []error{fmt.Errorf("x: %w", bad)}, "embed: 1 of 1 inputs failed, first input 0: x: too long", true},
-		{"one of two for good", []error{bad, io.EOF}, "embed: 2 of 2 inputs failed, first input 0: too long", false},
+		{"one failed", []error{nil, io.ErrUnexpectedEOF}, "embed: 1 of 2 inputs failed, the first, number 1: unexpected EOF", false},
+		{"one failed for good", []error{nil, bad, nil}, "embed: 1 of 3 inputs failed, the first, number 1: too long", true},
+		{"wrapped, for good", []error{fmt.Errorf("x: %w", bad)}, "embed: 1 of 1 inputs failed, the first, number 0: x: too long", true},
+		{"one of two for good", []error{bad, io.EOF}, "embed: 2 of 2 inputs failed, the first, number 0: too long", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/cdc"
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
 // batch is the work of one Handle call between two truncates. It groups the events by object, leaves out what the store
@@ -442,8 +443,8 @@ func (b *batch[T]) apply(ctx context.Context, m []Mutation) []error {
 	if err == nil {
 		return make([]error, len(m))
 	}
-	errs, items := itemErrors(err, len(m))
-	if items || len(m) == 1 || !isPermanent(err) {
+	errs, named := itemerror.Align(err, len(m))
+	if named || len(m) == 1 || !itemerror.IsPermanent(err) {
 		return errs
 	}
 	for i := range m {
@@ -455,7 +456,7 @@ func (b *batch[T]) apply(ctx context.Context, m []Mutation) []error {
 // settle ends a row's round.
 func (b *batch[T]) settle(w *write[T], now time.Time) {
 	switch {
-	case w.err != nil && isPermanent(w.err):
+	case w.err != nil && itemerror.IsPermanent(w.err):
 		b.fail(w.row, w.change, w.err)
 		return
 	case w.err != nil:

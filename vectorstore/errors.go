@@ -2,8 +2,8 @@ package vectorstore
 
 import (
 	"errors"
-	"fmt"
-	"slices"
+
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
 // The errors that a [Store] or the [Sink] wraps, with the object, column or table that they concern. All are permanent:
@@ -38,50 +38,24 @@ type BatchError struct {
 // NewBatchError returns a *[BatchError] that holds errs, or nil when every place of errs is nil. It keeps errs: the
 // caller must not change it afterwards.
 func NewBatchError(errs []error) error {
-	for _, err := range errs {
-		if err != nil {
-			return &BatchError{Errs: errs}
-		}
+	if len(itemerror.Failed(errs)) == 0 {
+		return nil
 	}
-	return nil
+	return &BatchError{Errs: errs}
 }
 
 // Error says how many items failed, and the first failure with its place.
-func (e *BatchError) Error() string {
-	failed := e.Unwrap()
-	for i, err := range e.Errs {
-		if err != nil {
-			return fmt.Sprintf("vectorstore: %d of %d failed, first number %d: %v", len(failed), len(e.Errs), i, err)
-		}
-	}
-	return fmt.Sprintf("vectorstore: 0 of %d failed", len(e.Errs))
-}
+func (e *BatchError) Error() string { return itemerror.Text("vectorstore", "items", e.Errs) }
 
 // ItemErrors returns Errs: one place an item, nil where it is done.
 func (e *BatchError) ItemErrors() []error { return e.Errs }
 
 // Unwrap returns the errors of the items that failed, so that errors.Is and errors.As look into each.
-func (e *BatchError) Unwrap() []error {
-	var failed []error
-	for _, err := range e.Errs {
-		if err != nil {
-			failed = append(failed, err)
-		}
-	}
-	return failed
-}
+func (e *BatchError) Unwrap() []error { return itemerror.Failed(e.Errs) }
 
 // Permanent reports whether every item that failed did so for good. One that may succeed later makes the batch worth a
 // retry.
-func (e *BatchError) Permanent() bool {
-	failed := e.Unwrap()
-	for _, err := range failed {
-		if !isPermanent(err) {
-			return false
-		}
-	}
-	return len(failed) > 0
-}
+func (e *BatchError) Permanent() bool { return itemerror.AllPermanent(e.Errs) }
 
 // Permanent marks err as one that a retry cannot cure: the result has a method Permanent() bool that answers true, and
 // wraps err. It returns nil for nil.
@@ -99,22 +73,3 @@ func (e *permanentError) Unwrap() error { return e.err }
 
 // Permanent answers true.
 func (*permanentError) Permanent() bool { return true }
-
-func isPermanent(err error) bool {
-	var p interface{ Permanent() bool }
-	return errors.As(err, &p) && p.Permanent()
-}
-
-// itemErrors returns the n errors that err has for the items of a batch of n: its own item errors where they are
-// aligned, else err for every item. items reports which.
-func itemErrors(err error, n int) (errs []error, items bool) {
-	var batch interface{ ItemErrors() []error }
-	if errors.As(err, &batch) && len(batch.ItemErrors()) == n {
-		return slices.Clone(batch.ItemErrors()), true
-	}
-	errs = make([]error, n)
-	for i := range errs {
-		errs[i] = err
-	}
-	return errs, false
-}

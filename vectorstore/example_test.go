@@ -98,5 +98,5 @@ func ExampleBatchError() {
 	// 0 <nil>
 	// 1 no such property
 	// 2 <nil>
-	// vectorstore: 1 of 3 failed, first number 1: no such property true
+	// vectorstore: 1 of 3 items failed, the first, number 1: no such property true
 }

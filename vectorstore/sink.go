@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tidemark-go/tidemark/cdc"
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
 // Mapping says how a row of T becomes an object.
@@ -123,7 +124,7 @@ func (s *Sink[T]) Handle(ctx context.Context, events []cdc.Event[T]) error {
 		}
 		if err := s.truncate(ctx, &events[end], errs[start:end]); err != nil {
 			errs[end] = err
-			if !isPermanent(err) { // what comes after it must not be written before it
+			if !itemerror.IsPermanent(err) { // what comes after it must not be written before it
 				for i := range errs[end+1:] {
 					errs[end+1+i] = fmt.Errorf("vectorstore: waits for the truncate before it: %w", err)
 				}
@@ -153,7 +154,7 @@ func clearing(p cdc.Position) cdc.Position { return cdc.Position{Epoch: p.Epoch,
 // truncate clears the store, unless an event before it waits to be tried again, which would then bring back a row.
 func (s *Sink[T]) truncate(ctx context.Context, e *cdc.Event[T], before []error) error {
 	for _, err := range before {
-		if err != nil && !isPermanent(err) {
+		if err != nil && !itemerror.IsPermanent(err) {
 			return fmt.Errorf("vectorstore: %s: the truncate waits for the changes before it: %w", table(e), err)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
 const scope = "github.com/tidemark-go/tidemark/vectorstore"
@@ -72,7 +74,7 @@ func (t *telemetry) failures(ctx context.Context, errs []error) {
 	for _, err := range errs {
 		switch {
 		case err == nil:
-		case isPermanent(err):
+		case itemerror.IsPermanent(err):
 			t.events.Add(ctx, 1, t.rejected)
 		default:
 			t.events.Add(ctx, 1, t.failed)

@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidemark-go/tidemark/cdc"
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
 func key(columns ...any) cdc.Key {
@@ -156,7 +157,7 @@ func TestUUID5Refuses(t *testing.T) {
 	}
 	for want, k := range tests {
 		id, err := UUID5(k)
-		if id != "" || !errors.Is(err, ErrKey) || !isPermanent(err) || !strings.Contains(err.Error(), want) {
+		if id != "" || !errors.Is(err, ErrKey) || !itemerror.IsPermanent(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, error %v; want one about %q", id, err, want)
 		}
 	}

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
 type label string
@@ -100,7 +102,7 @@ func TestValueRefuses(t *testing.T) {
 	}
 	for want, v := range tests {
 		got, err := Value(v)
-		if got != nil || !errors.Is(err, ErrValue) || !isPermanent(err) || !strings.Contains(err.Error(), strings.TrimSpace(want)) {
+		if got != nil || !errors.Is(err, ErrValue) || !itemerror.IsPermanent(err) || !strings.Contains(err.Error(), strings.TrimSpace(want)) {
 			t.Errorf("Value(%T) = %v, error %v; want one about %q", v, got, err, want)
 		}
 		if err != nil && strings.Contains(err.Error(), "secret") {

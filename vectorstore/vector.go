@@ -9,6 +9,7 @@ import (
 	"reflect"
 
 	"github.com/tidemark-go/tidemark/embed"
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
 // CheckVector returns an error that is [ErrVector] unless v can be compared by cosine: it has dims components (any
@@ -79,7 +80,7 @@ func (v *Vector[T]) vectors(ctx context.Context, inputs []any) ([][]float32, []e
 	errs := make([]error, len(inputs))
 	if err != nil {
 		var items bool
-		if errs, items = itemErrors(err, len(inputs)); !items && len(inputs) > 1 && isPermanent(err) {
+		if errs, items = itemerror.Align(err, len(inputs)); !items && len(inputs) > 1 && itemerror.IsPermanent(err) {
 			return v.oneByOne(ctx, inputs)
 		}
 	}

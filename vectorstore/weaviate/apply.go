@@ -13,6 +13,7 @@ import (
 	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 	"github.com/tidemark-go/tidemark/vectorstore"
 )
 
@@ -55,7 +56,7 @@ func (s *Store) Apply(ctx context.Context, m []vectorstore.Mutation) error {
 	folded := fold(parsed)
 	s.do(ctx, folded, errs)
 	for _, w := range folded {
-		if len(w.items) > 1 && isPermanent(w.err) {
+		if len(w.items) > 1 && itemerror.IsPermanent(w.err) {
 			// The server refused what several mutations made together. One by one, it says which, and the others take
 			// effect.
 			for _, i := range w.items {

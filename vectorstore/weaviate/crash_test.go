@@ -16,6 +16,7 @@ import (
 	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
 	"google.golang.org/grpc"
 
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 	"github.com/tidemark-go/tidemark/vectorstore"
 )
 
@@ -193,7 +194,7 @@ func TestServerConnectionsCut(t *testing.T) {
 			time.AfterFunc(time.Duration(rand.IntN(2000))*time.Microsecond, p.cut)
 		}
 		for err := s.Apply(t.Context(), upserts(n)); err != nil; err = s.Apply(t.Context(), upserts(n)) {
-			if isPermanent(err) {
+			if itemerror.IsPermanent(err) {
 				t.Fatal(err)
 			}
 		}

@@ -99,11 +99,6 @@ func tooLarge(err error) bool {
 		strings.Contains(s.Message(), "larger than max")
 }
 
-func isPermanent(err error) bool {
-	var p interface{ Permanent() bool }
-	return errors.As(err, &p) && p.Permanent()
-}
-
 // quotes are words of the server's answers that a value follows.
 var quotes = []string{"given value", "array value:", "JSON number '"}
 

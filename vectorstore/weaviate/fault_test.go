@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 	"github.com/tidemark-go/tidemark/vectorstore"
 )
 
@@ -173,7 +174,7 @@ func TestUnavailable(t *testing.T) {
 		s := faultyStore(t, f, Options{Retries: retries})
 		err := s.Apply(t.Context(), upserts(1, 2))
 		var items interface{ ItemErrors() []error }
-		if status.Code(err) != codes.Unavailable || errors.As(err, &items) || isPermanent(err) {
+		if status.Code(err) != codes.Unavailable || errors.As(err, &items) || itemerror.IsPermanent(err) {
 			t.Errorf("error is %v, want the status as it is", err)
 		}
 		if !strings.Contains(fmt.Sprint(err), s.conn.grpcAddr) {
@@ -191,7 +192,7 @@ func TestOtherCodesAreNotRepeated(t *testing.T) {
 			return nil, status.Error(code, "usage limit reached")
 		}}
 		s := faultyStore(t, f, Options{})
-		if err := s.Apply(t.Context(), upserts(1, 2)); status.Code(err) != code || isPermanent(err) || f.called() != 1 {
+		if err := s.Apply(t.Context(), upserts(1, 2)); status.Code(err) != code || itemerror.IsPermanent(err) || f.called() != 1 {
 			t.Errorf("%v: error %v after %d calls", code, err, f.called())
 		}
 	}
@@ -262,7 +263,7 @@ func TestItemErrors(t *testing.T) {
 			if got := failed(t, err); !slices.Equal(got, tt.failed) {
 				t.Errorf("failed are %v, want %v: %v", got, tt.failed, err)
 			}
-			if isPermanent(err) != tt.permanent {
+			if itemerror.IsPermanent(err) != tt.permanent {
 				t.Errorf("permanent is %v: %v", !tt.permanent, err)
 			}
 		})
@@ -286,7 +287,7 @@ func TestRefusedTogether(t *testing.T) {
 	m := upserts(1, 1, 2)
 	m[1].Object.Properties["title"] = "bad"
 	err := faultyStore(t, f, Options{}).Apply(t.Context(), m)
-	if got := failed(t, err); !slices.Equal(got, []int{1}) || !isPermanent(err) {
+	if got := failed(t, err); !slices.Equal(got, []int{1}) || !itemerror.IsPermanent(err) {
 		t.Errorf("failed are %v: %v", got, err)
 	}
 	if last == nil || len(f.stored[string(idOf(2))]) != 1 {
@@ -324,7 +325,7 @@ func TestOneBatchOfSeveralFails(t *testing.T) {
 	}}
 	s := faultyStore(t, f, Options{MaxBatch: 2})
 	err := s.Apply(t.Context(), upserts(1, 2, 3, 4, 5))
-	if got := failed(t, err); !slices.Equal(got, []int{2, 3}) || isPermanent(err) || !strings.Contains(err.Error(), "broken") {
+	if got := failed(t, err); !slices.Equal(got, []int{2, 3}) || itemerror.IsPermanent(err) || !strings.Contains(err.Error(), "broken") {
 		t.Errorf("failed are %v: %v", got, err)
 	}
 }
@@ -338,7 +339,7 @@ func TestTooLarge(t *testing.T) {
 	}
 	m[4].Object.Properties["title"] = strings.Repeat("x", 5000)
 	err := s.Apply(t.Context(), m)
-	if got := failed(t, err); !slices.Equal(got, []int{4}) || !isPermanent(err) {
+	if got := failed(t, err); !slices.Equal(got, []int{4}) || !itemerror.IsPermanent(err) {
 		t.Errorf("failed are %v: %v", got, err)
 	}
 	if len(f.stored) != 7 {
@@ -349,7 +350,7 @@ func TestTooLarge(t *testing.T) {
 	s = faultyStore(t, f, Options{})
 	s.conn.sendLimit = 4000
 	err = s.Apply(t.Context(), m)
-	if got := failed(t, err); !slices.Equal(got, []int{4}) || !isPermanent(err) {
+	if got := failed(t, err); !slices.Equal(got, []int{4}) || !itemerror.IsPermanent(err) {
 		t.Errorf("known limit: failed are %v: %v", got, err)
 	}
 	if f.called() != 1 || len(f.stored) != 7 {
@@ -421,7 +422,7 @@ func TestDeleteErrors(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := &faultyServer{remove: func(int, *pb.BatchDeleteRequest) (*pb.BatchDeleteReply, error) { return tt.reply, nil }}
 			err := faultyStore(t, f, Options{}).Apply(t.Context(), deletes(1, 2, 3))
-			if got := failed(t, err); !slices.Equal(got, tt.failed) || isPermanent(err) {
+			if got := failed(t, err); !slices.Equal(got, tt.failed) || itemerror.IsPermanent(err) {
 				t.Errorf("failed are %v: %v", got, err)
 			}
 		})

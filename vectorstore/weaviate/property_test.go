@@ -16,6 +16,7 @@ import (
 	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 	"github.com/tidemark-go/tidemark/vectorstore"
 )
 
@@ -100,7 +101,7 @@ func TestCanonicalRefuses(t *testing.T) {
 		"json": json.RawMessage(`{"a":`), "json with more": json.RawMessage(`1 2`), "empty json": json.RawMessage{},
 		"cycle of pointers": loop, "cycle of maps": deep, "cycle in a list": []any{deep},
 	} {
-		if got, err := canonical(v); !errors.Is(err, vectorstore.ErrValue) || !isPermanent(err) {
+		if got, err := canonical(v); !errors.Is(err, vectorstore.ErrValue) || !itemerror.IsPermanent(err) {
 			t.Errorf("%s: canonical gives %#v, error %v", name, got, err)
 		}
 	}
@@ -243,7 +244,7 @@ func TestEncodeRefuses(t *testing.T) {
 		{ObjectArray, map[string]any{"a": 1}},
 		{Object, map[string]any{"no name": 1}},
 	} {
-		if got, err := sent(t, tt.dataType, tt.in); !errors.Is(err, vectorstore.ErrValue) || !isPermanent(err) {
+		if got, err := sent(t, tt.dataType, tt.in); !errors.Is(err, vectorstore.ErrValue) || !itemerror.IsPermanent(err) {
 			t.Errorf("%s: %#v goes out as %v, error %v", tt.dataType, tt.in, got, err)
 		}
 	}

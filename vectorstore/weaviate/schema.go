@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 	"github.com/tidemark-go/tidemark/vectorstore"
 )
 
@@ -330,7 +331,7 @@ func (s *Store) extend(ctx context.Context, values map[string]any) (*schema, map
 		if err != nil {
 			errs[name] = err
 		}
-		if err != nil && !isPermanent(err) && restCode(err) == 0 { // nobody answers: waiting for each would take too long
+		if err != nil && !itemerror.IsPermanent(err) && restCode(err) == 0 { // nobody answers: waiting for each would take too long
 			fail(missing[i:], err)
 			break
 		}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
 func TestServerEnsure(t *testing.T) {
@@ -203,11 +205,11 @@ func TestExtendWaits(t *testing.T) {
 	}
 	short, cancelShort := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancelShort()
-	if err := apply(short); !errors.Is(err, context.DeadlineExceeded) || isPermanent(err) {
+	if err := apply(short); !errors.Is(err, context.DeadlineExceeded) || itemerror.IsPermanent(err) {
 		t.Errorf("the second call: %v", err)
 	}
 	cancel()
-	if err := <-first; !errors.Is(err, context.Canceled) || isPermanent(err) {
+	if err := <-first; !errors.Is(err, context.Canceled) || itemerror.IsPermanent(err) {
 		t.Errorf("the first call: %v", err)
 	}
 	if len(asked) > 0 {

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 	"github.com/tidemark-go/tidemark/internal/servicetest"
 	"github.com/tidemark-go/tidemark/vectorstore"
 	"github.com/tidemark-go/tidemark/vectorstore/storetest"
@@ -204,7 +205,7 @@ func TestServerRefusedValues(t *testing.T) {
 		m[i].Object.Properties = properties[i]
 	}
 	err := s.Apply(t.Context(), m)
-	if got, want := failed(t, err), []int{1, 3, 5, 6, 7, 8, 9, 10, 11}; !slices.Equal(got, want) || !isPermanent(err) {
+	if got, want := failed(t, err), []int{1, 3, 5, 6, 7, 8, 9, 10, 11}; !slices.Equal(got, want) || !itemerror.IsPermanent(err) {
 		t.Errorf("failed are %v, want %v: %v", got, want, err)
 	}
 	for _, i := range []int{0, 2} {
@@ -224,7 +225,7 @@ func TestServerFixedProperties(t *testing.T) {
 	m := upserts(1, 2)
 	m[1].Object.Properties["more"] = 1
 	err := s.Apply(t.Context(), m)
-	if got := failed(t, err); !slices.Equal(got, []int{1}) || !strings.Contains(err.Error(), `"more"`) || !isPermanent(err) {
+	if got := failed(t, err); !slices.Equal(got, []int{1}) || !strings.Contains(err.Error(), `"more"`) || !itemerror.IsPermanent(err) {
 		t.Errorf("failed are %v: %v", got, err)
 	}
 }
@@ -241,7 +242,7 @@ func TestServerRefusesDimensions(t *testing.T) {
 	m[0].Object.Vectors = nil // so that the wrong length is the first that is seen
 	m[2].Object.Vectors = nil
 	err := s.Apply(t.Context(), m)
-	if got := failed(t, err); !slices.Equal(got, []int{1}) || !errors.Is(err, vectorstore.ErrVector) || !isPermanent(err) {
+	if got := failed(t, err); !slices.Equal(got, []int{1}) || !errors.Is(err, vectorstore.ErrVector) || !itemerror.IsPermanent(err) {
 		t.Errorf("failed are %v: %v", got, err)
 	}
 	if !strings.Contains(fmt.Sprint(err), string(idOf(3))) {
@@ -274,10 +275,10 @@ func TestServerReadOnly(t *testing.T) {
 	}
 	set("READONLY")
 	err := s.Apply(t.Context(), upserts(1, 2, 3))
-	if got := failed(t, err); !slices.Equal(got, []int{0, 1, 2}) || isPermanent(err) || !strings.Contains(err.Error(), "read-only") {
+	if got := failed(t, err); !slices.Equal(got, []int{0, 1, 2}) || itemerror.IsPermanent(err) || !strings.Contains(err.Error(), "read-only") {
 		t.Errorf("failed are %v: %v", got, err)
 	}
-	if err := s.Apply(t.Context(), deletes(1)); err == nil || isPermanent(err) {
+	if err := s.Apply(t.Context(), deletes(1)); err == nil || itemerror.IsPermanent(err) {
 		t.Errorf("delete: %v", err)
 	}
 	if got := get(t, s, 1); got == nil || got.Deleted {
