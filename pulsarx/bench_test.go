@@ -31,16 +31,6 @@ func benchServer(b *testing.B) server {
 	return inProcess(b)
 }
 
-func bareClient(b *testing.B, s server) pulsar.Client {
-	b.Helper()
-	client, err := pulsar.NewClient(pulsar.ClientOptions{URL: s.url, Logger: nopLogger()})
-	if err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(client.Close)
-	return client
-}
-
 // BenchmarkProduce compares a typed Avro producer with the bare client that sends the same bytes with the same options.
 func BenchmarkProduce(b *testing.B) {
 	s := benchServer(b)

@@ -37,6 +37,7 @@ const (
 	reasonAttempts    = "attempts"
 
 	maxErrorText = 1 << 10
+	largeLetter  = 1 << 20
 	buryTimeout  = time.Minute
 )
 
@@ -52,7 +53,10 @@ type deadLetters struct {
 	producers map[letterKey]*letterProducer
 }
 
-type letterKey struct{ topic, schemaType, definition string }
+type letterKey struct {
+	topic, schemaType, definition string
+	large                         bool
+}
 
 // letterProducer is made by the first that needs it, while others wait.
 type letterProducer struct {
@@ -75,11 +79,11 @@ func (d *deadLetters) topic(p *partition) string {
 func (d *deadLetters) bury(ctx context.Context, it *item) error {
 	ctx, cancel := context.WithTimeout(ctx, buryTimeout)
 	defer cancel()
-	key := letterKey{d.topic(it.id.partition), it.schema.Type, string(it.schema.Definition)}
+	key := letterKey{d.topic(it.id.partition), it.schema.Type, string(it.schema.Definition), len(it.msg.Payload()) >= largeLetter}
 	err := d.send(ctx, key, it)
 	if errors.Is(err, ErrIncompatibleSchema) {
 		// The letter still says which schema of which topic it has.
-		err = d.send(ctx, letterKey{topic: key.topic}, it)
+		err = d.send(ctx, letterKey{topic: key.topic, large: key.large}, it)
 	}
 	if err != nil {
 		return fmt.Errorf("pulsarx: dead letter of %s: %w", it.id.partition.name, err)
@@ -129,7 +133,8 @@ func cutText(s string, n int) string {
 }
 
 // open returns the producer for a topic and a schema. Its batches are closed by Send; batching is on because pulsar-client-go's
-// consumers discard an empty payload that is not in a batch.
+// consumers discard an empty payload that is not in a batch. Only large letters have chunks in its place: compressed, or in
+// chunks, a message reaches the topic that does not fit into the dead letters as one piece.
 func (d *deadLetters) open(ctx context.Context, key letterKey) (pulsar.Producer, error) {
 	d.mu.Lock()
 	if d.closed {
@@ -157,6 +162,7 @@ func (d *deadLetters) open(ctx context.Context, key letterKey) (pulsar.Producer,
 	p.producer, err = open(ctx, d.client, "producer for "+key.topic, func() (pulsar.Producer, error) {
 		return d.client.pulsar.CreateProducer(pulsar.ProducerOptions{
 			Topic: key.topic, Schema: schema, HashingScheme: pulsar.Murmur3_32Hash, SendTimeout: -1,
+			DisableBatching: key.large, EnableChunking: key.large,
 		})
 	}, pulsar.Producer.Close)
 	return p.producer, err

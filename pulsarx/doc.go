@@ -54,6 +54,8 @@
 // the first subscription to a new one fails, it closes all partitions. Its reader has a data race with its own reconnection; a
 // replay passes over what comes twice, and ends with an error where an order cannot be kept.
 //
+// For a message in chunks it keeps a goroutine for a minute, even when all chunks have come.
+//
 // # Metrics and traces
 //
 // The global providers of OpenTelemetry are used. A producer opens a span "send <topic>" for each message and writes its W3C

@@ -1,6 +1,7 @@
 package pulsarx_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -123,6 +124,38 @@ func TestDeadLetterKeepsSchema(t *testing.T) {
 			own, _ := pulsarx.Avro[productV1]().Schema()
 			if raws[0].SchemaType != "AVRO" || string(raws[0].Schema) != string(own.Definition) {
 				t.Errorf("the letter's schema is %s %s", raws[0].SchemaType, raws[0].Schema)
+			}
+		})
+	}
+}
+
+// TestLargeDeadLetter: a message that came compressed or in chunks is larger than a message may be.
+func TestLargeDeadLetter(t *testing.T) {
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			value := bytes.Repeat([]byte("0123456789abcdef"), 6<<16)
+			for _, o := range []pulsar.ProducerOptions{{CompressionType: pulsar.LZ4}, {EnableChunking: true}} {
+				o.Topic, o.DisableBatching, o.SendTimeout = topic, true, -1 // its watch would outlive the test
+				p, err := bareClient(t, s).CreateProducer(o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := p.Send(t.Context(), &pulsar.ProducerMessage{Payload: value, Key: "k"}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := run(t, c, pulsarx.Bytes(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
+				func(context.Context, []pulsarx.Message[[]byte]) error { return pulsarx.Permanent(errors.New("large")) })
+			for _, letter := range letters(t, s, topic+"-s-DLQ", 2) {
+				if !bytes.Equal(letter.Payload(), value) || letter.Key() != "k" {
+					t.Errorf("a letter of %d bytes with key %q", len(letter.Payload()), letter.Key())
+				}
+			}
+			r.stop()
+			if n := leftovers(t, c, topic, "s"); n != 0 {
+				t.Errorf("%d messages come again", n)
 			}
 		})
 	}

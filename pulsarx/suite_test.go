@@ -60,6 +60,16 @@ func (s server) client(tb testing.TB) *pulsarx.Client {
 	return c
 }
 
+func bareClient(tb testing.TB, s server) pulsar.Client {
+	tb.Helper()
+	client, err := pulsar.NewClient(pulsar.ClientOptions{URL: s.url, Logger: nopLogger()})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(client.Close)
+	return client
+}
+
 // topic returns a name of the test's own.
 func topic(tb testing.TB) string {
 	tb.Helper()
@@ -126,12 +136,7 @@ func run[T any](tb testing.TB, c *pulsarx.Client, d pulsarx.Decoder[T], o pulsar
 // letters reads the dead-letter topic until it has n, and a moment longer.
 func letters(tb testing.TB, s server, topic string, n int) []pulsar.Message {
 	tb.Helper()
-	client, err := pulsar.NewClient(pulsar.ClientOptions{URL: s.url, Logger: nopLogger()})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer client.Close()
-	reader, err := client.CreateReader(pulsar.ReaderOptions{Topic: topic, StartMessageID: pulsar.EarliestMessageID()})
+	reader, err := bareClient(tb, s).CreateReader(pulsar.ReaderOptions{Topic: topic, StartMessageID: pulsar.EarliestMessageID()})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -66,7 +66,7 @@ func (d *decoder) schema() *schema {
 // empty tells whether a client has said nothing by its schema: plain bytes, or whatever there is.
 func (s *schema) empty() bool { return s == nil || s.kind < schemaNone }
 
-// equal tells whether two schemas say the same. Definitions in JSON are compared as JSON.
+// equal tells whether two schemas say the same. Definitions in JSON are compared as JSON, without documentation and aliases.
 func (s *schema) equal(o *schema) bool {
 	if s.kind != o.kind {
 		return false
@@ -78,7 +78,26 @@ func (s *schema) equal(o *schema) bool {
 		return false
 	}
 	var a, b any
-	return json.Unmarshal(s.data, &a) == nil && json.Unmarshal(o.data, &b) == nil && reflect.DeepEqual(a, b)
+	return json.Unmarshal(s.data, &a) == nil && json.Unmarshal(o.data, &b) == nil && reflect.DeepEqual(essence(a), essence(b))
+}
+
+// essence is an Avro definition without what Pulsar does not compare.
+func essence(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		delete(v, "doc")
+		delete(v, "aliases")
+		for _, part := range []string{"type", "fields", "items", "values"} { // not in a default, which may have a key "doc"
+			if inner, ok := v[part]; ok {
+				v[part] = essence(inner)
+			}
+		}
+	case []any:
+		for i := range v {
+			v[i] = essence(v[i])
+		}
+	}
+	return v
 }
 
 // versionBytes is a schema version as it travels: 8 bytes, big-endian.
@@ -101,7 +120,7 @@ func (b *Broker) addSchema(base string, s *schema) (int, *refusal) {
 	if !s.valid() {
 		return -1, refuse(incompatibleSchema, "Invalid schema definition data for %s schema", s.kind)
 	}
-	if why := b.checkSchema(base, s); why != nil {
+	if why := b.checkSchema(base, s, s.checkBoth); why != nil {
 		return -1, why
 	}
 	b.schemas[base] = append(b.schemas[base], storedSchema{schema: *s, stored: time.Now()})
@@ -126,16 +145,17 @@ func (s *schema) valid() bool {
 	return s.kind != schemaAvro && s.kind != schemaJSON || json.Valid(s.data)
 }
 
-// checkSchema refuses a schema that does not fit the topic's newest one.
-func (b *Broker) checkSchema(base string, s *schema) *refusal {
+// checkSchema refuses a schema that is of another type than the topic's newest one, or does not fit it by check.
+func (b *Broker) checkSchema(base string, s *schema, check func(newest *schema) *refusal) *refusal {
 	latest := b.latestSchema(base)
 	if latest < 0 {
 		return nil
 	}
-	if have := b.schemas[base][latest].kind; have != s.kind {
-		return refuse(incompatibleSchema, "Incompatible schema: exists schema type %s, new schema type %s", have, s.kind)
+	newest := &b.schemas[base][latest].schema
+	if newest.kind != s.kind {
+		return refuse(incompatibleSchema, "Incompatible schema: exists schema type %s, new schema type %s", newest.kind, s.kind)
 	}
-	return nil
+	return check(newest)
 }
 
 // schemaFor is the version that a producer's messages have, empty without a schema.
@@ -150,7 +170,7 @@ func (b *Broker) schemaFor(t *topic, s *schema) ([]byte, *refusal) {
 	return versionBytes(version), nil
 }
 
-// checkConsumerSchema lets a consumer's schema be a topic's first one; otherwise it must fit.
+// checkConsumerSchema lets a consumer's schema be a topic's first one; otherwise it must read the newest.
 func (b *Broker) checkConsumerSchema(t *topic, s *schema) *refusal {
 	if s.empty() {
 		return nil
@@ -159,7 +179,7 @@ func (b *Broker) checkConsumerSchema(t *topic, s *schema) *refusal {
 		_, why := b.addSchema(t.name.base, s)
 		return why
 	}
-	return b.checkSchema(t.name.base, s)
+	return b.checkSchema(t.name.base, s, s.checkReads)
 }
 
 func (r *getSchemaRequest) serve(c *conn) {
