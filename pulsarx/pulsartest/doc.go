@@ -39,8 +39,9 @@
 // sequence ids and deduplication, access modes, delayed delivery. Subscriptions: Exclusive, Failover, Shared and Key_Shared
 // (consistent hashing or ranges; a key's messages wait until the consumer that had the key before has acknowledged), durable ones
 // and readers, permits, individual and cumulative acknowledgement, also within batches, redelivery with its count, seek by id and
-// by time. A schema registry that keeps versions and refuses a schema of another type; that a schema is compatible is not checked.
-// Admin routes below /admin/v2 for tenants, namespaces, topics, statistics, subscriptions and schemas.
+// by time. A schema registry that keeps versions and refuses what is of another type or, of Avro and JSON definitions, what does not
+// fit the newest one by Pulsar's default strategy, FULL; a consumer's only has to read it. Admin routes below /admin/v2 for tenants,
+// namespaces, topics, statistics, subscriptions and schemas.
 //
 // What it answers was compared with Pulsar 4.0.8: the same commands were sent to both, and this package's tests run against a real
 // broker too. Where Pulsar has settings, this is a standalone broker with the defaults, but for the following:
@@ -48,6 +49,8 @@
 //   - What is acknowledged within a batch is kept, as Pulsar does with acknowledgmentAtBatchIndexLevelEnabled=true; a client then
 //     has to send it, as pulsar-client-go does with EnableBatchIndexAcknowledgment. By default Pulsar forgets it.
 //   - A Failover subscription changes its active consumer at once, where Pulsar waits a second.
+//   - A topic's first Avro or JSON schema may be any JSON, and what follows one that hamba/avro cannot read, as some of the names of
+//     Java's classes, is not compared with it. Of Protobuf and key-value schemas only the type is compared.
 //   - Messages are kept for ever, in memory, and idle topics are not deleted.
 //   - There are no transactions, no non-persistent topics, no compaction, no geo-replication and no topic policies; a client that
 //     asks for one is told so. Rates in statistics are 0; the counters count.

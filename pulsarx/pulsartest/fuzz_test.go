@@ -59,6 +59,24 @@ func FuzzEntry(f *testing.F) {
 	})
 }
 
+// FuzzSchemas compares arbitrary definitions: it must end, and one that can be read reads itself.
+func FuzzSchemas(f *testing.F) {
+	for _, text := range []string{
+		`{"type":"record","name":"R","fields":[{"name":"a","type":["null","R",{"type":"array","items":"R"}],"default":null}]}`,
+		`{"type":"enum","name":"E","symbols":["A"]}`, `{"type":"fixed","name":"F","size":3}`, `{"type":"map","values":["int","string"]}`, `"int"`, `{}`,
+	} {
+		f.Add([]byte(text), []byte(`"long"`))
+	}
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		one, two := &schema{kind: schemaAvro, data: a}, &schema{kind: schemaAvro, data: b}
+		one.equal(two)
+		_ = one.checkBoth(two) // either answer is right
+		if why := one.checkReads(one); why != nil {
+			t.Fatal(why)
+		}
+	})
+}
+
 // testEntry makes an entry as a client sends it.
 func testEntry(meta []byte, payload string) []byte {
 	body := binary.BigEndian.AppendUint32(nil, uint32(len(meta)))
