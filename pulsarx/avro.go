@@ -156,12 +156,17 @@ func (a *avroReader) resolved(r Raw) (*avroResolved, error) {
 	case string(r.Schema) == string(own.text):
 		return own, nil
 	}
-	if f, ok := a.cache.Load(string(r.Schema)); ok {
+	return a.resolve(own, r.Schema)
+}
+
+// resolve resolves a writer's schema, once.
+func (a *avroReader) resolve(own *avroResolved, writer []byte) (*avroResolved, error) {
+	if f, ok := a.cache.Load(string(writer)); ok {
 		return f.(func() (*avroResolved, error))()
 	}
-	f := sync.OnceValues(func() (*avroResolved, error) { return resolveAvro(own, r.Schema) })
+	f := sync.OnceValues(func() (*avroResolved, error) { return resolveAvro(own, writer) })
 	if a.count.Load() < maxWriterSchemas {
-		if _, loaded := a.cache.LoadOrStore(string(r.Schema), f); !loaded {
+		if _, loaded := a.cache.LoadOrStore(string(writer), f); !loaded {
 			a.count.Add(1)
 		}
 	}

@@ -40,6 +40,8 @@ type Producer[T any] struct {
 	options  ProducerOptions[T]
 	producer pulsar.Producer
 	attrs    metric.MeasurementOption
+	recorded []metric.RecordOption // attrs alone, as most messages have them
+	added    []metric.AddOption
 	span     []trace.SpanStartOption
 
 	wake chan struct{} // of the goroutine that calls callbacks, 1 place
@@ -97,12 +99,13 @@ func NewProducer[T any](ctx context.Context, c *Client, codec Codec[T], o Produc
 		return nil, err
 	}
 	set := where(o.Topic, "")
+	attrs := metric.WithAttributeSet(set)
 	p := &Producer[T]{
 		client: c, codec: codec, options: o, producer: producer,
-		attrs: metric.WithAttributeSet(set),
-		span:  []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(set.ToSlice()...)},
-		wake:  make(chan struct{}, 1),
-		done:  make(chan struct{}),
+		attrs: attrs, recorded: []metric.RecordOption{attrs}, added: []metric.AddOption{attrs},
+		span: []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(set.ToSlice()...)},
+		wake: make(chan struct{}, 1),
+		done: make(chan struct{}),
 	}
 	p.pending.prev, p.pending.next = &p.pending, &p.pending
 	go p.deliver()
@@ -378,12 +381,13 @@ func (p *Producer[T]) deliver() {
 
 func (p *Producer[T]) record(ctx context.Context, d *delivery, err error) {
 	endSpan(d.span, err)
-	attrs := []metric.MeasurementOption{p.attrs}
+	recorded, added := p.recorded, p.added
 	if err != nil {
-		attrs = append(attrs, metric.WithAttributes(attribute.String("error.type", errorType(err))))
+		failed := metric.WithAttributes(attribute.String("error.type", errorType(err)))
+		recorded, added = []metric.RecordOption{p.attrs, failed}, []metric.AddOption{p.attrs, failed}
 	}
-	p.client.tel.sendTime.Record(ctx, since(d.start), recordOptions(attrs)...)
-	p.client.tel.sent.Add(ctx, 1, addOptions(attrs)...)
+	p.client.tel.sendTime.Record(ctx, since(d.start), recorded...)
+	p.client.tel.sent.Add(ctx, 1, added...)
 }
 
 // sendError gives the client's errors this package's names.
@@ -407,20 +411,4 @@ func errorType(err error) string {
 		return "canceled"
 	}
 	return "_OTHER"
-}
-
-func recordOptions(o []metric.MeasurementOption) []metric.RecordOption {
-	options := make([]metric.RecordOption, len(o))
-	for i := range o {
-		options[i] = o[i]
-	}
-	return options
-}
-
-func addOptions(o []metric.MeasurementOption) []metric.AddOption {
-	options := make([]metric.AddOption, len(o))
-	for i := range o {
-		options[i] = o[i]
-	}
-	return options
 }

@@ -33,6 +33,7 @@ type run[T any] struct {
 	tel        *telemetry
 	topic      string // for spans
 	attrs      metric.MeasurementOption
+	recorded   []metric.RecordOption // attrs, for what is recorded message by message
 	partitions map[string]*partition
 	unordered  uint64
 	ackers     map[*partition]*acker
@@ -89,9 +90,11 @@ type ackResult struct {
 
 func newRun[T any](c *Consumer[T], h Handler[T]) *run[T] {
 	topic := strings.Join(c.options.Topics, ",")
+	attrs := metric.WithAttributeSet(where(topic, c.options.Subscription))
 	return &run[T]{
 		c: c, handler: h, s: newScheduler(c.options, rand.Float64), tel: c.client.tel, topic: topic,
-		attrs:      metric.WithAttributeSet(where(topic, c.options.Subscription)),
+		attrs:      attrs,
+		recorded:   []metric.RecordOption{attrs},
 		partitions: map[string]*partition{},
 		ackers:     map[*partition]*acker{},
 		work:       make(chan []*item, c.options.Workers),
@@ -310,7 +313,7 @@ func (r *run[T]) finish(res result) {
 		r.tel.retries.Add(ctx, int64(retried), r.attrs)
 	}
 	for _, it := range done {
-		r.tel.delay.Record(ctx, since(it.msg.PublishTime()), r.attrs)
+		r.tel.delay.Record(ctx, since(it.msg.PublishTime()), r.recorded...)
 	}
 	r.acknowledge(done...)
 }
@@ -471,7 +474,7 @@ func (r *run[T]) process(ctx context.Context, batch []*item) {
 	errs, named = itemErrors(err, len(messages))
 }
 
-var errGoexit = panicError{"the handler ended its goroutine"}
+var errGoexit error = panicError{"the handler ended its goroutine"}
 
 // decode returns the messages for the handler and their places in the batch. What is not for the handler has its verdict.
 func (r *run[T]) decode(batch []*item, verdicts []verdict) (messages []Message[T], places []int) {
@@ -506,7 +509,7 @@ func (r *run[T]) handle(ctx context.Context, batch []*item, messages []Message[T
 	ctx, span := r.tel.startBatch(ctx, r.topic, r.c.options.Subscription, batch)
 	start := time.Now()
 	for _, it := range batch {
-		r.tel.queued.Record(ctx, start.Sub(it.arrived).Seconds(), r.attrs)
+		r.tel.queued.Record(ctx, start.Sub(it.arrived).Seconds(), r.recorded...)
 	}
 	defer func() {
 		if p := recover(); p != nil {

@@ -94,13 +94,17 @@ type plainText string
 
 func (b *Broker) adminHandler() http.Handler {
 	mux := http.NewServeMux()
-	for route, serve := range adminRoutes {
-		method, path, _ := strings.Cut(route, " ")
-		mux.HandleFunc(method+" /admin/v2"+path, func(w http.ResponseWriter, r *http.Request) {
+	handle := func(pattern string, serve adminFunc) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			result, err := b.serveAdmin(serve, r)
 			writeAdmin(w, result, err)
 		})
 	}
+	for route, serve := range adminRoutes {
+		method, path, _ := strings.Cut(route, " ")
+		handle(method+" /admin/v2"+path, serve)
+	}
+	handle("GET /lookup/v2/topic/persistent/{t}/{n}/{topic}", adminLookup)
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeAdmin(w, nil, adminRefuse(http.StatusNotFound, "pulsartest has no route %s %s", r.Method, r.URL.Path))
 	})

@@ -24,6 +24,8 @@ func TestAdmin(t *testing.T) {
 			}{
 				{"PUT", "$T/partitions", "0", 406, `{"reason":"Number of partitions should be more than 0"}`},
 				{"GET", "$T/partitions", "", 404, `{"reason":"Topic $N not found"}`},
+				{"GET", "$T/partitions?checkAllowAutoCreation=true", "", 200, `{"deleted":false,"partitions":0}`},
+				{"GET", "$T/stats", "", 404, `{"reason":"Topic $N not found"}`},
 				{"PUT", "$T/partitions", "3", 204, ""},
 				{"PUT", "$T/partitions", "3", 409, `{"reason":"This topic already exists"}`},
 				{"GET", "$T/partitions", "", 200, `{"deleted":false,"partitions":3}`},

@@ -68,8 +68,14 @@ func (r *adminRequest) partitionCount() (int, error) {
 	return n, nil
 }
 
+// adminLookup is LOOKUP for clients that are given an http URL.
+func adminLookup(b *Broker, _ *adminRequest) (any, error) {
+	return map[string]string{"brokerUrl": b.URL(), "httpUrl": b.AdminURL(), "nativeUrl": b.URL(), "brokerUrlSsl": ""}, nil
+}
+
+// adminPartitions is also what such clients ask; a topic that they may create is one without partitions.
 func adminPartitions(b *Broker, r *adminRequest) (any, error) {
-	if !b.exists(r.topic) {
+	if !b.exists(r.topic) && r.URL.Query().Get("checkAllowAutoCreation") != "true" {
 		return nil, topicMissing(r.topic)
 	}
 	return map[string]any{"partitions": b.partitions[r.topic.full], "deleted": false}, nil

@@ -1,11 +1,11 @@
 package pulsartest
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"maps"
 	"net"
 	"net/http"
 	"slices"
@@ -149,20 +149,14 @@ func (b *Broker) Close() error {
 // not. Faults stay in force. It fails after Close.
 func (b *Broker) Restart() error {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	if b.closed {
-		b.mu.Unlock()
 		return errors.New("pulsartest: closed")
 	}
-	broken := slices.Collect(maps.Keys(b.conns))
-	for _, c := range broken {
+	for c := range b.conns {
 		c.close()
+		c.leave() // now rather than when its reader notices: a client may be back at once
 	}
-	b.mu.Unlock()
-	for _, c := range broken {
-		c.leave() // now rather than when its reader notices
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
 	for _, t := range b.topics {
 		t.restart()
 	}
@@ -196,7 +190,9 @@ func (b *Broker) serve(socket net.Conn) {
 	b.running.Go(c.write)
 	b.running.Go(func() {
 		c.read()
+		b.mu.Lock()
 		c.leave()
+		b.mu.Unlock()
 		c.finish()
 	})
 }
@@ -295,7 +291,7 @@ func (b *Broker) Messages(topic string) []Message {
 	var messages []Message
 	chunks := assembler{}
 	for _, s := range all {
-		meta, payload, err := splitEntry(s.data)
+		meta, payload, err := splitEntry(bytes.Clone(s.data)) // the values are the caller's
 		if err == nil && meta.chunks > 1 {
 			first := chunks[meta.uuid]
 			whole, done := chunks.add(meta, payload)
@@ -306,10 +302,10 @@ func (b *Broker) Messages(topic string) []Message {
 		}
 		unpacked := messages
 		if err == nil {
-			unpacked, err = unpackPayload(messages, &meta, payload, s.id)
+			unpacked, err = unpack(messages, &meta, payload, s.id)
 		}
 		if err != nil {
-			unpacked = append(messages, Message{Key: meta.key, Value: payload, Properties: meta.properties, Partition: s.id.partition})
+			unpacked = append(messages, newMessage(&meta, payload, s.id))
 		}
 		messages = unpacked
 	}

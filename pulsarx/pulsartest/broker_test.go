@@ -2,6 +2,7 @@ package pulsartest_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -220,6 +221,23 @@ func TestFaults(t *testing.T) {
 			t.Fatal(got) // the client reconnects and sends again
 		}
 	})
+	t.Run("chunk", func(t *testing.T) {
+		on, client := brokerAndClient(t, pulsartest.Options{})
+		remove := on.broker.Inject(pulsartest.Fault{Command: "SEND", Key: "k", Error: "NotAllowedError"})
+		p, err := client.CreateProducer(pulsar.ProducerOptions{
+			Topic: "t", DisableBatching: true, EnableChunking: true, ChunkMaxMessageSize: 1000, CompressionType: pulsar.LZ4, SendTimeout: time.Second,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		random := make([]byte, 5000)
+		_, _ = rand.Read(random)
+		if _, err := p.Send(context.Background(), &pulsar.ProducerMessage{Key: "k", Payload: random}); err == nil {
+			t.Fatal("sent")
+		}
+		remove()
+	})
 	t.Run("lookup", func(t *testing.T) {
 		on, client := brokerAndClient(t, pulsartest.Options{})
 		remove := on.broker.Inject(pulsartest.Fault{Command: "PRODUCER", Topic: "t", Error: "TopicNotFound"})
@@ -310,6 +328,47 @@ func TestFaults(t *testing.T) {
 			}()
 		}
 	})
+}
+
+// What Messages returns is the caller's own: writing to it changes nothing in the broker.
+func TestMessagesAreCopies(t *testing.T) {
+	on, client := brokerAndClient(t, pulsartest.Options{})
+	produce(t, client, pulsar.ProducerOptions{Topic: "t", DisableBatching: true}, numbered(1, nil)...)
+	on.broker.Messages("t")[0].Value[0] = 'x'
+	if m := on.broker.Messages("t")[0]; string(m.Value) != "0" || m.ID == "" {
+		t.Fatalf("%+v", m)
+	}
+}
+
+// TestDeletedTopic deletes a topic for which a producer waits: it must not be let in to a log that nobody reads.
+func TestDeletedTopic(t *testing.T) {
+	on, client := brokerAndClient(t, pulsartest.Options{})
+	o := pulsar.ProducerOptions{Topic: "t", ProducerAccessMode: pulsar.ProducerAccessModeWaitForExclusive}
+	first, err := client.CreateProducer(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waits := on.client(t)
+	sent := make(chan error)
+	go func() {
+		second, err := waits.CreateProducer(o)
+		if err == nil {
+			_, err = second.Send(context.Background(), &pulsar.ProducerMessage{Payload: []byte("x")})
+			second.Close()
+		}
+		sent <- err
+	}()
+	eventually(t, func() bool {
+		_, stats := on.admin("GET", "/persistent/public/default/t/stats", "")
+		return strings.Contains(stats, `"waitingPublishers":1`)
+	})
+	if status, body := on.admin("DELETE", "/persistent/public/default/t?force=true", ""); status != http.StatusNoContent {
+		t.Fatal(status, body)
+	}
+	first.Close()
+	if err := <-sent; err != nil || len(on.broker.Messages("t")) != 1 {
+		t.Fatal(err, on.broker.Messages("t"))
+	}
 }
 
 // TestHostile sends what no client sends: it may end that connection, and nothing else.

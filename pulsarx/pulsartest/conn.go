@@ -110,10 +110,8 @@ func (c *conn) finish() {
 	c.out.finish()
 }
 
-// leave removes a connection's producers and consumers.
+// leave removes a connection with its producers and consumers. Broker.mu is held.
 func (c *conn) leave() {
-	c.broker.mu.Lock()
-	defer c.broker.mu.Unlock()
 	delete(c.broker.conns, c)
 	for _, p := range c.producers {
 		p.topic.removeProducer(p)

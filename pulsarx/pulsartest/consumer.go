@@ -2,6 +2,7 @@ package pulsartest
 
 import (
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -80,7 +81,7 @@ func (r *flowRequest) serve(c *conn) {
 	c.broker.mu.Lock()
 	defer c.broker.mu.Unlock()
 	if consumer := c.consumers[r.consumerID]; consumer != nil {
-		consumer.permits = min(consumer.permits+int(r.permits), 1<<31)
+		consumer.permits = int(min(int64(consumer.permits)+int64(r.permits), math.MaxInt32))
 		consumer.sub.dispatch()
 	}
 }

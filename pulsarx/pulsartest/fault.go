@@ -174,7 +174,11 @@ func (c *conn) keysOf(consumerID uint64, ids []messageID) []string {
 }
 
 func entryKeys(data []byte) []string {
-	messages, _ := unpack(nil, data, messageID{}) // what cannot be unpacked has no keys to match
+	meta, payload, err := splitEntry(data)
+	if err == nil && !meta.batched { // a chunk could not be decompressed alone
+		return []string{meta.key}
+	}
+	messages, _ := unpack(nil, &meta, payload, messageID{}) // what cannot be unpacked has no keys to match
 	keys := make([]string, len(messages))
 	for i, m := range messages {
 		keys[i] = m.Key

@@ -257,3 +257,24 @@ func TestGetSchemaByVersion(t *testing.T) {
 		})
 	}
 }
+
+// TestHTTPLookup gives the client the admin URL for its service URL: it looks topics and schemas up there.
+func TestHTTPLookup(t *testing.T) {
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+			on.url = on.adminURL
+
+			client := on.client(t)
+			for _, topic := range []string{on.topic(t, "http"), on.partitioned(t, "http", 2)} {
+				c := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic})
+				schema := pulsar.NewAvroSchema(`{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}`, nil)
+				produce(t, client, pulsar.ProducerOptions{Topic: topic, Schema: schema}, &pulsar.ProducerMessage{Value: map[string]any{"a": 7}})
+				var v map[string]any
+				if err := receive(t, c).GetSchemaValue(&v); err != nil || v["a"] != 7 {
+					t.Fatal(v, err)
+				}
+			}
+		})
+	}
+}

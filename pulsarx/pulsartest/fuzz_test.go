@@ -52,8 +52,11 @@ func FuzzEntry(f *testing.F) {
 		if len(meta) > 1<<16 || len(payload) > 1<<16 {
 			return
 		}
-		messages, err := unpack(nil, testEntry(meta, string(payload)), messageID{})
-		if err == nil && len(messages) == 0 {
+		m, payload, err := splitEntry(testEntry(meta, string(payload)))
+		if err != nil {
+			return
+		}
+		if messages, err := unpack(nil, &m, payload, messageID{}); err == nil && len(messages) == 0 {
 			t.Fatal("no message and no error")
 		}
 	})

@@ -31,33 +31,15 @@ type Message struct {
 }
 
 // unpack appends the messages of an entry.
-func unpack(to []Message, data []byte, id messageID) ([]Message, error) {
-	meta, payload, err := splitEntry(data)
-	if err != nil {
-		return to, err
-	}
-	return unpackPayload(to, &meta, payload, id)
-}
-
-func unpackPayload(to []Message, meta *metadata, payload []byte, id messageID) ([]Message, error) {
+func unpack(to []Message, meta *metadata, payload []byte, id messageID) ([]Message, error) {
 	if !meta.encrypted {
 		var err error
 		if payload, err = decompress(meta, payload); err != nil {
 			return to, err
 		}
 	}
-	m := Message{
-		Key: meta.key, OrderingKey: string(meta.orderingKey), Properties: meta.properties,
-		PublishTime: time.UnixMilli(meta.published), EventTime: eventTime(meta.event), SchemaVersion: meta.schemaVersion,
-		Producer: meta.producer, SequenceID: meta.sequenceID, Partition: id.partition,
-	}
+	m := newMessage(meta, payload, id)
 	if !meta.batched || meta.encrypted {
-		if m.Value = payload; meta.nullValue {
-			m.Value = nil
-		} else if payload == nil {
-			m.Value = []byte{}
-		}
-		m.ID = fmt.Sprintf("%d:%d:%d:-1", id.ledger, id.entry, id.partition)
 		return append(to, m), nil
 	}
 	for i := range meta.messages {
@@ -72,6 +54,22 @@ func unpackPayload(to []Message, meta *metadata, payload []byte, id messageID) (
 		to = append(to, m)
 	}
 	return to, nil
+}
+
+// newMessage is a message that is an entry of its own.
+func newMessage(meta *metadata, value []byte, id messageID) Message {
+	switch {
+	case meta.nullValue:
+		value = nil
+	case value == nil:
+		value = []byte{}
+	}
+	return Message{
+		Key: meta.key, OrderingKey: string(meta.orderingKey), Value: value, Properties: meta.properties,
+		PublishTime: time.UnixMilli(meta.published), EventTime: eventTime(meta.event), SchemaVersion: meta.schemaVersion,
+		Producer: meta.producer, SequenceID: meta.sequenceID, Partition: id.partition,
+		ID: fmt.Sprintf("%d:%d:%d:-1", id.ledger, id.entry, id.partition),
+	}
 }
 
 func eventTime(millis int64) time.Time {

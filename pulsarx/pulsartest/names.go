@@ -9,7 +9,7 @@ const partitionSuffix = "-partition-"
 
 // topicName is the full name of a topic and its parts.
 type topicName struct {
-	full, domain, tenant, namespace, local string
+	full, domain, namespace, local string
 	base                                   string // full, without a partition's suffix
 	partition                              int    // -1 for a topic that is no partition
 }
@@ -31,7 +31,7 @@ func parseTopic(s string) (topicName, error) {
 		return topicName{}, refuse(invalidTopicName, "Invalid topic name: %s", s)
 	}
 	t := topicName{
-		full: domain + "://" + rest, domain: domain, tenant: parts[0], namespace: parts[0] + "/" + parts[1],
+		full: domain + "://" + rest, domain: domain, namespace: parts[0] + "/" + parts[1],
 		local: parts[2], partition: -1,
 	}
 	t.base = t.full

@@ -14,9 +14,9 @@ type request interface {
 
 var requests = map[command]func() request{
 	cmdConnect:             func() request { return &connectRequest{} },
-	cmdAuthResponse:        func() request { return &authResponse{} },
+	cmdAuthResponse:        func() request { return &bareRequest{} },
 	cmdPing:                func() request { return &pingRequest{} },
-	cmdPong:                func() request { return &pongRequest{} },
+	cmdPong:                func() request { return &bareRequest{} },
 	cmdPartitionedMetadata: func() request { return &partitionsRequest{} },
 	cmdLookup:              func() request { return &lookupRequest{} },
 	cmdProducer:            func() request { return &producerRequest{userNamed: true} },
@@ -69,34 +69,25 @@ func (r *connectRequest) decode(d *decoder) {
 func (*connectRequest) topic(*conn) string         { return "" }
 func (*connectRequest) fail(c *conn, why *refusal) { c.sendError(0, why) }
 
-// authResponse answers an AUTH_CHALLENGE, which this broker never sends.
-type authResponse struct{}
+// bareRequest says nothing and wants no answer: PONG, or AUTH_RESPONSE to an AUTH_CHALLENGE that this broker never sends.
+type bareRequest struct{}
 
-func (*authResponse) decode(*decoder)      {}
-func (*authResponse) serve(*conn)          {}
-func (*authResponse) fail(*conn, *refusal) {}
-func (*authResponse) topic(*conn) string   { return "" }
+func (*bareRequest) decode(*decoder)      {}
+func (*bareRequest) serve(*conn)          {}
+func (*bareRequest) fail(*conn, *refusal) {}
+func (*bareRequest) topic(*conn) string   { return "" }
 
-type pingRequest struct{}
+type pingRequest struct{ bareRequest }
 
-func (*pingRequest) decode(*decoder)      {}
-func (*pingRequest) serve(c *conn)        { c.reply(cmdPong, nil) }
-func (*pingRequest) fail(*conn, *refusal) {}
-func (*pingRequest) topic(*conn) string   { return "" }
+func (*pingRequest) serve(c *conn) { c.reply(cmdPong, nil) }
 
-type pongRequest struct{}
-
-func (*pongRequest) decode(*decoder)      {}
-func (*pongRequest) serve(*conn)          {}
-func (*pongRequest) fail(*conn, *refusal) {}
-func (*pongRequest) topic(*conn) string   { return "" }
-
-type partitionsRequest struct {
+// ofTopic is a numbered request about a topic.
+type ofTopic struct {
 	numbered
 	name string
 }
 
-func (r *partitionsRequest) decode(d *decoder) {
+func (r *ofTopic) decode(d *decoder) {
 	for d.next() {
 		switch d.num {
 		case 1:
@@ -106,24 +97,12 @@ func (r *partitionsRequest) decode(d *decoder) {
 		}
 	}
 }
-func (r *partitionsRequest) topic(*conn) string { return r.name }
+func (r *ofTopic) topic(*conn) string { return r.name }
 
-type lookupRequest struct {
-	numbered
-	name string
-}
-
-func (r *lookupRequest) decode(d *decoder) {
-	for d.next() {
-		switch d.num {
-		case 1:
-			r.name = d.string()
-		case 2:
-			r.requestID = d.value
-		}
-	}
-}
-func (r *lookupRequest) topic(*conn) string { return r.name }
+type (
+	partitionsRequest struct{ ofTopic }
+	lookupRequest     struct{ ofTopic }
+)
 
 // accessMode says which producers may share a topic.
 type accessMode uint64
@@ -193,7 +172,6 @@ const noSequenceID = ^uint64(0)
 
 type sendRequest struct {
 	producerID, sequenceID, highestSequenceID uint64
-	messages                                  int
 	inTxn, chunk                              bool
 	entry                                     entry // set by the connection
 	err                                       error // of the entry
@@ -206,8 +184,6 @@ func (r *sendRequest) decode(d *decoder) {
 			r.producerID = d.value
 		case 2:
 			r.sequenceID = d.value
-		case 3:
-			r.messages = int(int32(d.value))
 		case 4, 5:
 			r.inTxn = r.inTxn || d.value != 0
 		case 6:

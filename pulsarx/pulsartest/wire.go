@@ -60,7 +60,6 @@ const (
 	cmdLookupResponse          command = 24
 	cmdConsumerStats           command = 25
 	cmdConsumerStatsResponse   command = 26
-	cmdReachedEndOfTopic       command = 27
 	cmdSeek                    command = 28
 	cmdGetLastMessageID        command = 29
 	cmdGetLastMessageIDResp    command = 30
@@ -95,8 +94,6 @@ const (
 	checksumError       serverError = 9
 	unsupportedVersion  serverError = 10
 	topicNotFound       serverError = 11
-	subscriptionMissing serverError = 12
-	consumerNotFound    serverError = 13
 	topicTerminated     serverError = 15
 	producerBusy        serverError = 16
 	invalidTopicName    serverError = 17
