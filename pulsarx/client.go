@@ -102,7 +102,8 @@ type Client struct {
 }
 
 // NewClient checks the options and returns a client. It connects when the first producer, consumer or replay needs it: an
-// unreachable server is their error, which names the URL, after Pulsar.OperationTimeout or when their context ends.
+// unreachable server is their error, which names the URL, when their context ends or after Pulsar.OperationTimeout (twice that
+// where the server accepts connections and says nothing).
 func NewClient(o ClientOptions) (*Client, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("pulsarx: %w", err)
@@ -177,6 +178,9 @@ func open[T any](ctx context.Context, c *Client, what string, create func() (T, 
 	}()
 	select {
 	case r := <-results:
+		if errors.Is(r.err, context.DeadlineExceeded) { // the client's own
+			r.err = c.unanswered(ctx, r.err)
+		}
 		if r.err != nil {
 			return opened, clientError(what, c.options.URL, r.err)
 		}
@@ -184,6 +188,33 @@ func open[T any](ctx context.Context, c *Client, what string, create func() (T, 
 	case <-ctx.Done():
 		return opened, clientError(what, c.options.URL, context.Cause(ctx))
 	}
+}
+
+// unanswered says why the client got no answer, which it tells its log alone.
+func (c *Client) unanswered(ctx context.Context, err error) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	scheme, hosts, _ := strings.Cut(c.options.URL, "://")
+	errs := []error{err}
+	for host := range strings.SplitSeq(hosts, ",") {
+		conn, failed := (registry{c.options}).dial(ctx, scheme, host)
+		if failed != nil {
+			errs = append(errs, failed)
+			continue
+		}
+		_ = conn.Close()
+		errs = append(errs, fmt.Errorf("%s accepts connections and does not answer", host))
+	}
+	return joined(errs)
+}
+
+// joined is errors.Join on one line.
+func joined(errs []error) error {
+	err := errs[0]
+	for _, next := range errs[1:] {
+		err = fmt.Errorf("%w; %w", err, next)
+	}
+	return err
 }
 
 // quietLogger passes on pulsar-client-go's warnings and errors, with the fields that say where, and nothing that could hold a

@@ -81,7 +81,8 @@ type DeadLetterPolicy struct {
 	// Topic of the dead letters, <topic>-<subscription>-DLQ by default.
 	Topic string
 	// MaxAttempts is how often a failing message is handled before it goes there; 10 by default, which with the default Backoff
-	// takes about a minute. -1 tries for ever: then only permanent errors give a message up.
+	// takes about a minute. -1 tries for ever: then only permanent errors give a message up. Where the handler does not say which
+	// message of a batch failed, 1 means once in company and once alone.
 	MaxAttempts int
 	// Subscription is created on the dead-letter topic before its first message, since Pulsar deletes what a topic without a
 	// subscription or retention gets; "dead-letters" by default.

@@ -337,7 +337,7 @@ func (s *scheduler) judge(now time.Time, items []*item, verdicts []verdict) (don
 // fail counts a failed attempt, decides how the message goes on, and returns when.
 //
 // Only what a message did by itself sends it to the dead letters: a failure that the handler named, or one in a batch of one. So
-// the last attempt is made alone, and so is the one after a panic or a permanent error of a whole batch.
+// the last of several attempts is made alone, and so is the one after a panic or a permanent error of a whole batch.
 func (s *scheduler) fail(now time.Time, it *item, v verdict) time.Time {
 	it.attempts++
 	own := v.named || v.alone
@@ -348,7 +348,7 @@ func (s *scheduler) fail(now time.Time, it *item, v verdict) time.Time {
 	case permanent && own:
 		it.grave = &fate{reasonPermanent, v.err}
 		return time.Time{}
-	case last && v.alone:
+	case last && own:
 		it.grave = &fate{reasonAttempts, v.err}
 		return time.Time{}
 	case permanent:

@@ -196,6 +196,9 @@ func TestSchedulerOneAttempt(t *testing.T) {
 	b.finish(b.batch("b1"), all(1, errTest), false, "")
 	b.bury("b1")
 	b.finish(b.batch("c2"), nil, true, "c2")
+	b.add("d", "e")
+	b.finish(b.batch("d3 e4"), []error{errTest, nil}, true, "e4") // named: that was its one attempt
+	b.bury("d3")
 }
 
 func TestSchedulerForEver(t *testing.T) {
