@@ -229,6 +229,3 @@ func rawMessage(m pulsar.Message, p *partition, s Schema) Raw {
 		SchemaType: s.Type, Schema: s.Definition, PublishTime: m.PublishTime(), EventTime: eventTime(m),
 	}
 }
-
-// ackTimeout bounds how long Run waits for its last acknowledgements and for the client to close.
-const ackTimeout = 10 * time.Second

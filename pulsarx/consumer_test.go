@@ -205,6 +205,91 @@ func TestAttemptsThenDeadLetter(t *testing.T) {
 	}
 }
 
+// TestLastAttemptSucceeds: what the last attempt does is no dead letter.
+func TestLastAttemptSucceeds(t *testing.T) {
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			send(t, keyed(t, c, topic), "a:1", "a:2")
+			var done record
+			r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{
+				Topics: []string{topic}, Subscription: "s", Backoff: quick(), DeadLetter: pulsarx.DeadLetterPolicy{MaxAttempts: 2},
+			}, func(_ context.Context, batch []pulsarx.Message[string]) error {
+				if batch[0].Attempt == 1 {
+					return errors.New("once")
+				}
+				for _, m := range batch {
+					done.add(fmt.Sprint(m.Value, " ", m.Attempt))
+				}
+				return nil
+			})
+			eventually(t, "both", func() bool { return done.len() >= 2 })
+			r.stop()
+			if got := done.all(); !slices.Equal(got, []string{"a:1 2", "a:2 2"}) {
+				t.Errorf("done %v", got)
+			}
+			letters(t, s, topic+"-s-DLQ", 0)
+			if n := leftovers(t, c, topic, "s"); n != 0 {
+				t.Errorf("%d messages come again", n)
+			}
+		})
+	}
+}
+
+// TestTwoConsumers: keys that alternate in the producer's batches, and a key stays with one consumer.
+func TestTwoConsumers(t *testing.T) {
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			p := keyed(t, c, topic)
+			var mu sync.Mutex
+			owners, done := map[string]map[int]bool{}, map[string][]string{}
+			count := 0
+			for consumer := range 2 {
+				run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
+					func(_ context.Context, batch []pulsarx.Message[string]) error {
+						mu.Lock()
+						defer mu.Unlock()
+						for _, m := range batch {
+							if owners[m.Key] == nil {
+								owners[m.Key] = map[int]bool{}
+							}
+							owners[m.Key][consumer] = true
+							done[m.Key] = append(done[m.Key], m.Value)
+							count++
+						}
+						return nil
+					})
+			}
+			var values []string
+			want := map[string][]string{}
+			for i := range 400 {
+				v := fmt.Sprintf("k%d:%d", i%20, i)
+				values = append(values, v)
+				want[keyOf(v)] = append(want[keyOf(v)], v)
+			}
+			sendAll(t, p, values)
+			eventually(t, "all", func() bool { mu.Lock(); defer mu.Unlock(); return count >= len(values) })
+			mu.Lock()
+			defer mu.Unlock()
+			used := map[int]bool{}
+			for key, consumers := range owners {
+				for consumer := range consumers {
+					used[consumer] = true
+				}
+				if len(consumers) != 1 || !slices.Equal(done[key], want[key]) {
+					t.Errorf("%s: consumers %v, %v", key, consumers, done[key])
+				}
+			}
+			if len(used) != 2 {
+				t.Errorf("twenty keys went to the consumers %v", used)
+			}
+		})
+	}
+}
+
 // TestPoisonAlone: whatever a handler does about a poison message, it alone goes to the dead letters.
 func TestPoisonAlone(t *testing.T) {
 	for name, connect := range servers {
@@ -585,6 +670,9 @@ func TestFourPartitions(t *testing.T) {
 	r.stop()
 	if done != 40 || len(partitions) != 4 {
 		t.Errorf("%d messages of %d partitions", done, len(partitions))
+	}
+	if n := leftovers(t, c, topic, "s"); n != 0 {
+		t.Errorf("%d messages come again", n)
 	}
 }
 

@@ -94,20 +94,24 @@ func ExampleReplay() {
 			log.Fatal(err)
 		}
 	}
-	count := pulsarx.Values(func(_ context.Context, pages []string) error {
-		fmt.Println(len(pages), "pages, the last", pages[len(pages)-1])
-		return nil
-	})
 	var last pulsarx.Progress
 	err = pulsarx.Replay(ctx, client, pulsarx.String(), pulsarx.ReplayOptions{
-		Topics: []string{"clicks"}, MaxBatch: 3, Progress: func(p pulsarx.Progress) { last = p },
-	}, func(ctx context.Context, batch []pulsarx.Message[string]) error {
-		return count(ctx, batch[len(batch)-1:])
-	})
+		Topics: []string{"clicks"}, Progress: func(p pulsarx.Progress) { last = p },
+	}, pulsarx.Values(func(_ context.Context, pages []string) error {
+		for _, page := range pages {
+			fmt.Println(page)
+		}
+		return nil
+	}))
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Println(last.Messages, "messages replayed")
+	fmt.Println(last.Messages, "messages,", last.Remaining, "to come")
+	// Output:
+	// /
+	// /pricing
+	// /docs
+	// 3 messages, 0 to come
 }
 
 func ExamplePosition() {

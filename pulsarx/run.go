@@ -12,12 +12,9 @@ import (
 	"github.com/apache/pulsar-client-go/pulsar"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/trace"
 )
 
 const (
-	schemaWait  = 100 * time.Millisecond // a worker waits so long for a schema that is being looked up
-	ackRetry    = 500 * time.Millisecond
 	maxBurials  = 64 // at once
 	quietAfter  = time.Second
 	handlerTime = time.Second // for a handler to return after its context has ended
@@ -55,37 +52,6 @@ type result struct {
 type burial struct {
 	it  *item
 	err error
-}
-
-// acker acknowledges the messages of one partition, one request at a time; what gathers meanwhile makes the next.
-type acker struct {
-	pending []*item
-	busy    bool
-}
-
-// take takes the pending messages for one request. The client makes one acknowledgement of an entry's messages in a request, and
-// keeps the last of those that belong to different deliveries of the entry: those wait for the next request.
-func (a *acker) take() (items []*item) {
-	type entry struct{ ledger, entry int64 }
-	copies := map[entry]int64{}
-	var rest []*item
-	for _, it := range a.pending {
-		e := entry{it.id.ledger, it.id.entry}
-		if copied, ok := copies[e]; ok && (copied != it.copy || copied < 0) {
-			rest = append(rest, it)
-			continue
-		}
-		copies[e] = it.copy
-		items = append(items, it)
-	}
-	a.pending = rest
-	return items
-}
-
-type ackResult struct {
-	acker *acker
-	items []*item
-	err   error
 }
 
 func newRun[T any](c *Consumer[T], h Handler[T]) *run[T] {
@@ -339,65 +305,6 @@ func (r *run[T]) bury(ctx context.Context, it *item) {
 	}
 }
 
-// acknowledge queues acknowledgements and sends those of partitions that have none under way.
-func (r *run[T]) acknowledge(items ...*item) {
-	for _, it := range items {
-		p := it.id.partition
-		a := r.ackers[p]
-		if a == nil {
-			a = &acker{}
-			r.ackers[p] = a
-		}
-		a.pending = append(a.pending, it)
-	}
-	for _, it := range items {
-		r.sendAcks(r.ackers[it.id.partition])
-	}
-}
-
-func (r *run[T]) sendAcks(a *acker) {
-	if a.busy || len(a.pending) == 0 {
-		return
-	}
-	a.busy = true
-	r.acking++
-	items := a.take()
-	ids := make([]pulsar.MessageID, len(items))
-	for i, it := range items {
-		ids[i] = it.ackID
-	}
-	go func() {
-		err := r.c.consumer.AckIDList(ids)
-		if err != nil { // the loop sends them again, in a while
-			select {
-			case <-time.After(ackRetry):
-			case <-r.ended:
-			}
-		}
-		select {
-		case r.acks <- ackResult{a, items, err}:
-		case <-r.ended:
-		}
-	}()
-}
-
-func (r *run[T]) finishAck(res ackResult) {
-	r.acking--
-	res.acker.busy = false
-	ctx := context.Background()
-	if res.err != nil {
-		r.tel.ackFailures.Add(ctx, 1, r.attrs)
-		res.acker.pending = append(res.items, res.acker.pending...)
-	} else {
-		before := len(r.s.held)
-		for _, it := range res.items {
-			r.s.acknowledged(it)
-		}
-		r.tel.inFlight.Add(ctx, int64(len(r.s.held)-before), r.attrs)
-	}
-	r.sendAcks(res.acker)
-}
-
 // drain waits for what runs, and for the acknowledgements of what has run.
 func (r *run[T]) drain(cancel context.CancelFunc) error {
 	timer := time.NewTimer(r.c.options.DrainTimeout)
@@ -430,94 +337,4 @@ func (r *run[T]) drain(cancel context.CancelFunc) error {
 		}
 	}
 	return nil
-}
-
-// worker handles batches until the loop has returned.
-func (r *run[T]) worker(ctx context.Context) {
-	clean := false
-	defer func() {
-		if !clean { // a handler ended the goroutine
-			go r.worker(ctx)
-		}
-	}()
-	for batch := range r.work {
-		r.process(ctx, batch)
-	}
-	clean = true
-}
-
-// process decodes a batch, calls the handler with what can be handled, and sends the verdicts.
-func (r *run[T]) process(ctx context.Context, batch []*item) {
-	res := result{batch, make([]verdict, len(batch))}
-	defer func() {
-		select {
-		case r.results <- res:
-		case <-r.ended:
-		}
-	}()
-	messages, places := r.decode(batch, res.verdicts)
-	if len(messages) == 0 {
-		return
-	}
-	errs, named := make([]error, len(messages)), false
-	for i := range errs {
-		errs[i] = errGoexit // until the handler has returned
-	}
-	defer func() {
-		for i, err := range errs {
-			if v := &res.verdicts[places[i]]; err != nil {
-				*v = verdict{failed, err, named, len(messages) == 1}
-			}
-		}
-	}()
-	err := r.handle(ctx, batch, messages)
-	errs, named = itemErrors(err, len(messages))
-}
-
-var errGoexit error = panicError{"the handler ended its goroutine"}
-
-// decode returns the messages for the handler and their places in the batch. What is not for the handler has its verdict.
-func (r *run[T]) decode(batch []*item, verdicts []verdict) (messages []Message[T], places []int) {
-	messages, places = make([]Message[T], 0, len(batch)), make([]int, 0, len(batch))
-	for i, it := range batch {
-		if i > 0 && verdicts[i-1].kind != succeeded && batch[i-1].queue == it.queue {
-			verdicts[i].kind = passedOver
-			continue
-		}
-		schema, err := r.c.client.schemas.get(it.id.partition.topic, it.msg.SchemaVersion(), schemaWait)
-		if errors.Is(err, errSchemaPending) {
-			r.tel.schemaErrors.Add(context.Background(), 1, r.attrs)
-			verdicts[i] = verdict{kind: unready, err: err}
-			continue
-		}
-		it.schema = schema
-		var m Message[T]
-		if err == nil {
-			m, err = r.c.decode(it)
-		}
-		if err != nil {
-			verdicts[i] = verdict{kind: condemned, err: err}
-			continue
-		}
-		messages, places = append(messages, m), append(places, i)
-	}
-	return messages, places
-}
-
-// handle calls the handler in the batch's span, and makes an error of its panic.
-func (r *run[T]) handle(ctx context.Context, batch []*item, messages []Message[T]) (err error) {
-	ctx, span := r.tel.startBatch(ctx, r.topic, r.c.options.Subscription, batch)
-	start := time.Now()
-	for _, it := range batch {
-		r.tel.queued.Record(ctx, start.Sub(it.arrived).Seconds(), r.recorded...)
-	}
-	defer func() {
-		if p := recover(); p != nil {
-			err = panicError{p}
-			span.RecordError(err, trace.WithStackTrace(true))
-		}
-		r.tel.processTime.Record(ctx, since(start), r.attrs)
-		endSpan(span, err)
-	}()
-	return r.handler(ctx, messages)
 }
