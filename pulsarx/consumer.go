@@ -217,7 +217,9 @@ func decodeRaw[T any](d Decoder[T], codec bool, raw Raw) (v T, err error) {
 			err = panicError{p}
 		}
 	}()
-	return d.Decode(raw)
+	v, err = d.Decode(raw)
+	inspect(err)
+	return v, err
 }
 
 // raw is the message as decoders see it.

@@ -290,6 +290,11 @@ func TestTwoConsumers(t *testing.T) {
 	}
 }
 
+// poisonError cannot be asked when it is nil.
+type poisonError struct{ text string }
+
+func (e *poisonError) Error() string { return e.text }
+
 // TestPoisonAlone: whatever a handler does about a poison message, it alone goes to the dead letters.
 func TestPoisonAlone(t *testing.T) {
 	for name, connect := range servers {
@@ -307,6 +312,11 @@ func TestPoisonAlone(t *testing.T) {
 				"permanent": func(int, pulsarx.BatchError) error { return pulsarx.Permanent(errors.New("poison")) },
 				"error":     func(int, pulsarx.BatchError) error { return errors.New("poison") },
 				"panic":     func(int, pulsarx.BatchError) error { panic("poison") },
+				"nil error": func(int, pulsarx.BatchError) error { return (*poisonError)(nil) },
+				"nil item": func(i int, e pulsarx.BatchError) error {
+					e[i] = (*poisonError)(nil)
+					return e
+				},
 				"wrong length": func(int, pulsarx.BatchError) error {
 					return pulsarx.BatchError{errors.New("poison"), nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil, nil}
 				},
@@ -345,11 +355,15 @@ func TestPoisonAlone(t *testing.T) {
 						}
 						return err
 					})
+					says := "poison"
+					if strings.HasPrefix(name, "nil") {
+						says = "nil pointer"
+					}
 					letter := letters(t, s, topic+"-s-DLQ", 1)[0]
 					eventually(t, "the others", func() bool { mu.Lock(); defer mu.Unlock(); return count >= 11 })
 					time.Sleep(50 * time.Millisecond)
 					r.stop()
-					if string(letter.Payload()) != "k1:4" || !strings.Contains(letter.Properties()[pulsarx.DeadLetterError], "poison") {
+					if string(letter.Payload()) != "k1:4" || !strings.Contains(letter.Properties()[pulsarx.DeadLetterError], says) {
 						t.Errorf("the letter is %q %v", letter.Payload(), letter.Properties())
 					}
 					mu.Lock()

@@ -95,6 +95,23 @@ func itemErrors(err error, n int) (errs []error, named bool) {
 	return errs, false
 }
 
+// inspect calls what will be asked of an error of a handler or decoder, where a panic is recovered: a nil pointer in an error, for
+// one, panics when it is asked for its text.
+func inspect(err error) {
+	if err == nil {
+		return
+	}
+	_, _ = err.Error(), isPermanent(err)
+	var items interface{ ItemErrors() []error }
+	if errors.As(err, &items) {
+		for _, item := range items.ItemErrors() {
+			if item != nil {
+				_, _ = item.Error(), isPermanent(item)
+			}
+		}
+	}
+}
+
 // panicError is a handler's or decoder's panic, recovered.
 type panicError struct{ value any }
 

@@ -98,5 +98,7 @@ func (r *run[T]) handle(ctx context.Context, batch []*item, messages []Message[T
 		r.tel.processTime.Record(ctx, since(start), r.attrs)
 		endSpan(span, err)
 	}()
-	return r.handler(ctx, messages)
+	err = r.handler(ctx, messages)
+	inspect(err)
+	return err
 }
