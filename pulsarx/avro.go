@@ -17,7 +17,8 @@ type AvroCodec[T any] struct{ reader *avroReader }
 
 // Avro is the codec of Pulsar's AVRO schema, with the schema reflected from T, always the same text for the same type:
 //
-//   - bool, integers, floats, string and []byte are Avro's; unsigned integers must fit (uint and uint64 have no Avro type);
+//   - bool, integers, floats, string and []byte are Avro's; uint and uint64 have no Avro type. Avro's int and long are wider than
+//     Go's small integers: what another writer has put there and does not fit is cut to its low bits;
 //   - time.Time is a timestamp-micros, time.Duration a long of nanoseconds, and [N]byte a fixed;
 //   - a pointer is a nullable union, null by default; slices are arrays, maps with string keys are maps;
 //   - a struct is a record named after its type, embedded structs give their fields to the outer one;

@@ -133,6 +133,8 @@ func TestAvroReflectionErrors(t *testing.T) {
 		"unknown option":    {pulsarx.Avro[badOption](), "unknown option"},
 		"bad default":       {pulsarx.Avro[badDefault](), "default"},
 		"default of type":   {pulsarx.Avro[wrongDefault](), "default"},
+		"large default":     {pulsarx.Avro[largeDefault](), "2^53"},
+		"half a default":    {pulsarx.Avro[halfDefault](), "whole number"},
 		"bad text":          {pulsarx.AvroSchema[int](`{"type":"recor"}`), "Avro schema"},
 		"dangling name":     {pulsarx.AvroSchema[int](`{"type":"array","items":"address"}`), "Avro schema"},
 		"JSON of an any":    {pulsarx.JSON[holder[any]](), "has no Avro type"},
@@ -161,6 +163,12 @@ type (
 	}
 	wrongDefault struct {
 		A int `avro:"a,default=\"x\""`
+	}
+	largeDefault struct {
+		A int64 `avro:"a,default=9007199254740993"`
+	}
+	halfDefault struct {
+		A *int32 `avro:"a,default=1.5"`
 	}
 	noName struct {
 		A int `avro:",alias=b"`

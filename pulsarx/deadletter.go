@@ -201,6 +201,9 @@ func (d *deadLetters) close(ctx context.Context) error {
 	producers := d.producers
 	d.producers = nil
 	d.mu.Unlock()
+	if len(producers) == 0 {
+		return nil
+	}
 	return bounded(ctx, "closing the dead-letter producers", func() {
 		for _, p := range producers {
 			p.mu.Lock()

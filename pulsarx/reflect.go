@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -285,6 +286,14 @@ func (b schemaBuilder) field(t reflect.Type, tag fieldTag) (avroField, error) {
 func defaultJSON(schema any, text string) (json.RawMessage, error) {
 	if _, fixed := schema.(avroFixed); fixed || schema == "string" || schema == "bytes" {
 		return json.Marshal(text)
+	}
+	logical, _ := schema.(avroLogical)
+	if schema == "int" || schema == "long" || logical.Type == "long" {
+		const exact = 1 << 53 // the Avro library keeps defaults as float64
+		n, err := strconv.ParseInt(text, 10, 64)
+		if err != nil || n < -exact || n > exact {
+			return nil, fmt.Errorf("default %q is not a whole number up to 2^53", text)
+		}
 	}
 	if !json.Valid([]byte(text)) {
 		return nil, fmt.Errorf("default %q is not of the field's type", text)
