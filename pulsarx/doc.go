@@ -44,8 +44,9 @@
 // # Evolving a schema
 //
 // Which schemas a topic accepts beside each other is the namespace's strategy, FULL by default: each of two must read the other's
-// messages, so that fields are added and dropped with defaults and never renamed. An alias reads an older name, which a broker accepts
-// under BACKWARD. Names of records do not matter to the broker or to [Avro].
+// messages, so that fields are added and dropped with defaults and never renamed. Pulsar's check does not look at aliases: a field
+// that is renamed, with an alias for its older name, needs a default too, and the strategy BACKWARD unless the old one has a default
+// as well; ALWAYS_COMPATIBLE takes the alias alone. Names of records do not matter to the broker or to [Avro].
 //
 // # What pulsar-client-go does that this package cannot mend
 //
