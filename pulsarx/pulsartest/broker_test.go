@@ -340,37 +340,6 @@ func TestMessagesAreCopies(t *testing.T) {
 	}
 }
 
-// TestDeletedTopic deletes a topic for which a producer waits: it must not be let in to a log that nobody reads.
-func TestDeletedTopic(t *testing.T) {
-	on, client := brokerAndClient(t, pulsartest.Options{})
-	o := pulsar.ProducerOptions{Topic: "t", ProducerAccessMode: pulsar.ProducerAccessModeWaitForExclusive}
-	first, err := client.CreateProducer(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	waits := on.client(t)
-	sent := make(chan error)
-	go func() {
-		second, err := waits.CreateProducer(o)
-		if err == nil {
-			_, err = second.Send(context.Background(), &pulsar.ProducerMessage{Payload: []byte("x")})
-			second.Close()
-		}
-		sent <- err
-	}()
-	eventually(t, func() bool {
-		_, stats := on.admin("GET", "/persistent/public/default/t/stats", "")
-		return strings.Contains(stats, `"waitingPublishers":1`)
-	})
-	if status, body := on.admin("DELETE", "/persistent/public/default/t?force=true", ""); status != http.StatusNoContent {
-		t.Fatal(status, body)
-	}
-	first.Close()
-	if err := <-sent; err != nil || len(on.broker.Messages("t")) != 1 {
-		t.Fatal(err, on.broker.Messages("t"))
-	}
-}
-
 // TestHostile sends what no client sends: it may end that connection, and nothing else.
 func TestHostile(t *testing.T) {
 	on, client := brokerAndClient(t, pulsartest.Options{})

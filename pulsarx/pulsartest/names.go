@@ -10,8 +10,8 @@ const partitionSuffix = "-partition-"
 // topicName is the full name of a topic and its parts.
 type topicName struct {
 	full, domain, namespace, local string
-	base                                   string // full, without a partition's suffix
-	partition                              int    // -1 for a topic that is no partition
+	base                           string // full, without a partition's suffix
+	partition                      int    // -1 for a topic that is no partition
 }
 
 // parseTopic understands "orders", "tenant/namespace/orders" and "persistent://tenant/namespace/orders".

@@ -127,7 +127,7 @@ func (t *topic) busy() bool {
 
 // disconnect tells every producer and consumer that the broker closed it; clients look the topic up again.
 func (t *topic) disconnect() {
-	for _, p := range slices.AppendSeq(slices.Clone(t.waiting), maps.Values(t.producers)) { // who waits first, lest it be let in
+	for _, p := range slices.Collect(maps.Values(t.producers)) {
 		p.conn.closeProducer(p)
 	}
 	for _, s := range t.subs {
