@@ -1,7 +1,6 @@
 package pulsarx_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -87,75 +86,6 @@ func TestIncompatibleSchema(t *testing.T) {
 			_, err := pulsarx.NewProducer(t.Context(), c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic})
 			if !errors.Is(err, pulsarx.ErrIncompatibleSchema) || !strings.Contains(err.Error(), topic) {
 				t.Errorf("NewProducer: %v", err)
-			}
-		})
-	}
-}
-
-// TestDeadLetterKeepsSchema: the letter's schema version is the writer's, not the reader's, and its bytes are the original.
-func TestDeadLetterKeepsSchema(t *testing.T) {
-	for name, connect := range servers {
-		t.Run(name, func(t *testing.T) {
-			s := connect(t)
-			c, topic := s.client(t), topic(t)
-			p := producer(t, c, pulsarx.Avro[productV1](), pulsarx.ProducerOptions[productV1]{Topic: topic})
-			if _, err := p.Send(t.Context(), productV1{"k1", "bob"}, pulsarx.Key("k1")); err != nil {
-				t.Fatal(err)
-			}
-			r := run(t, c, pulsarx.Avro[productV2](), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
-				func(context.Context, []pulsarx.Message[productV2]) error { return pulsarx.Permanent(errors.New("no")) })
-			dead := letters(t, s, topic+"-s-DLQ", 1)[0]
-			r.stop()
-			if want, _ := pulsarx.Avro[productV1]().Encode(nil, productV1{"k1", "bob"}); string(dead.Payload()) != string(want) {
-				t.Errorf("the letter is %q", dead.Payload())
-			}
-			var raws []pulsarx.Raw
-			var mu sync.Mutex
-			r = run(t, c, pulsarx.DecodeFunc(func(r pulsarx.Raw) (pulsarx.Raw, error) { return r, nil }),
-				pulsarx.ConsumerOptions{Topics: []string{topic + "-s-DLQ"}, Subscription: "dead-letters"},
-				pulsarx.Values(func(_ context.Context, values []pulsarx.Raw) error {
-					mu.Lock()
-					defer mu.Unlock()
-					raws = append(raws, values...)
-					return nil
-				}))
-			eventually(t, "the letter", func() bool { mu.Lock(); defer mu.Unlock(); return len(raws) == 1 })
-			r.stop()
-			own, _ := pulsarx.Avro[productV1]().Schema()
-			if raws[0].SchemaType != "AVRO" || string(raws[0].Schema) != string(own.Definition) {
-				t.Errorf("the letter's schema is %s %s", raws[0].SchemaType, raws[0].Schema)
-			}
-		})
-	}
-}
-
-// TestLargeDeadLetter: a message that came compressed or in chunks is larger than a message may be.
-func TestLargeDeadLetter(t *testing.T) {
-	for name, connect := range servers {
-		t.Run(name, func(t *testing.T) {
-			s := connect(t)
-			c, topic := s.client(t), topic(t)
-			value := bytes.Repeat([]byte("0123456789abcdef"), 6<<16)
-			for _, o := range []pulsar.ProducerOptions{{CompressionType: pulsar.LZ4}, {EnableChunking: true}} {
-				o.Topic, o.DisableBatching, o.SendTimeout = topic, true, -1 // its watch would outlive the test
-				p, err := bareClient(t, s).CreateProducer(o)
-				if err != nil {
-					t.Fatal(err)
-				}
-				if _, err := p.Send(t.Context(), &pulsar.ProducerMessage{Payload: value, Key: "k"}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			r := run(t, c, pulsarx.Bytes(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
-				func(context.Context, []pulsarx.Message[[]byte]) error { return pulsarx.Permanent(errors.New("large")) })
-			for _, letter := range letters(t, s, topic+"-s-DLQ", 2) {
-				if !bytes.Equal(letter.Payload(), value) || letter.Key() != "k" {
-					t.Errorf("a letter of %d bytes with key %q", len(letter.Payload()), letter.Key())
-				}
-			}
-			r.stop()
-			if n := leftovers(t, c, topic, "s"); n != 0 {
-				t.Errorf("%d messages come again", n)
 			}
 		})
 	}
