@@ -35,6 +35,12 @@
 // While two consumers of a Key_Shared subscription change places after a lost connection, a message may be handled by the old one
 // and delivered to the new one; handlers are idempotent, as everywhere with at-least-once delivery.
 //
+// # Delay
+//
+// A message waits for its handler up to MaxDelay, and for nothing else of this package's while a worker is free: neither for the
+// acknowledgement of its key's last message nor for other keys. A broker that has sent all it has looks for new messages every
+// managedLedgerNewEntriesCheckDelayInMillis, 10 ms by default; where that counts, set it lower in the broker's configuration.
+//
 // # Memory
 //
 // A consumer holds at most MaxInFlight messages in its care, the prefetch of the client (ReceiverQueue a partition), 256 in
