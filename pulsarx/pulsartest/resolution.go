@@ -21,13 +21,12 @@ func (s *schema) checkReads(writer *schema) *refusal {
 	if s.kind != schemaAvro && s.kind != schemaJSON {
 		return nil
 	}
-	w, err := writer.avro()
-	if err != nil {
+	w, r := writer.avro(), s.avro()
+	switch {
+	case w == nil:
 		return nil
-	}
-	r, err := s.avro()
-	if err != nil {
-		return refuse(incompatibleSchema, "Invalid schema definition data for %s schema: %v", s.kind, err)
+	case r == nil:
+		return refuse(incompatibleSchema, "Invalid schema definition data for %s schema", s.kind)
 	}
 	if err := (resolution{}).check(r, w); err != nil {
 		return refuse(incompatibleSchema, "Incompatible schema: %v", err)
@@ -35,8 +34,13 @@ func (s *schema) checkReads(writer *schema) *refusal {
 	return nil
 }
 
-func (s *schema) avro() (avro.Schema, error) {
-	return avro.ParseBytesWithCache(s.data, "", &avro.SchemaCache{})
+// avro is a schema's definition, nil where the Avro library cannot read it.
+func (s *schema) avro() avro.Schema {
+	definition, err := avro.ParseBytesWithCache(s.data, "", &avro.SchemaCache{})
+	if err != nil {
+		return nil
+	}
+	return definition
 }
 
 // resolution checks readers against writers by Avro's schema resolution, as Java's ResolvingGrammarGenerator has it and with it
