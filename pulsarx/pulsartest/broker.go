@@ -125,7 +125,8 @@ func (b *Broker) listen() error {
 // URL is the service URL for clients, such as pulsar://127.0.0.1:40123.
 func (b *Broker) URL() string { return "pulsar://" + b.listener.Addr().String() }
 
-// AdminURL is the base URL of the admin routes, such as http://127.0.0.1:40124.
+// AdminURL is the base URL of the admin routes, such as http://127.0.0.1:40124. It also serves as service URL for clients that look
+// topics up by HTTP.
 func (b *Broker) AdminURL() string { return "http://" + b.adminAddr }
 
 // Close disconnects everybody and ends all of the broker's goroutines. What was stored can still be asked for.
