@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
 var (
@@ -39,60 +41,22 @@ type permanentError struct{ error }
 func (e permanentError) Unwrap() error   { return e.error }
 func (e permanentError) Permanent() bool { return true }
 
-// isPermanent asks the first error of the chain that has an opinion.
-func isPermanent(err error) bool {
-	var p interface{ Permanent() bool }
-	return errors.As(err, &p) && p.Permanent()
-}
-
 // BatchError is what a Handler returns when only some messages of a batch failed: one place a message, nil where it is done.
 // Return it through Err, so that a batch without failures is nil.
 type BatchError []error
 
-// Error says how many messages failed and why the first did.
-func (e BatchError) Error() string {
-	failed, first := 0, error(nil)
-	for _, err := range e {
-		if err == nil {
-			continue
-		}
-		if failed++; first == nil {
-			first = err
-		}
-	}
-	return fmt.Sprintf("pulsarx: %d of %d messages failed, the first with: %v", failed, len(e), first)
-}
+// Error says how many messages failed, and the first failure with its place.
+func (e BatchError) Error() string { return itemerror.Text("pulsarx", "messages", e) }
 
 // ItemErrors returns the errors, aligned with the batch.
 func (e BatchError) ItemErrors() []error { return e }
 
 // Err returns e, or nil if no place of it holds an error.
 func (e BatchError) Err() error {
-	for _, err := range e {
-		if err != nil {
-			return e
-		}
+	if len(itemerror.Failed(e)) == 0 {
+		return nil
 	}
-	return nil
-}
-
-// itemErrors aligns what a handler returned with its batch of n messages. named is false where the handler did not say which
-// messages failed, which includes item errors of another length: then every place holds err.
-func itemErrors(err error, n int) (errs []error, named bool) {
-	if err == nil {
-		return nil, true
-	}
-	var items interface{ ItemErrors() []error }
-	if errors.As(err, &items) {
-		if errs = items.ItemErrors(); len(errs) == n {
-			return errs, true
-		}
-	}
-	errs = make([]error, n)
-	for i := range errs {
-		errs[i] = err
-	}
-	return errs, false
+	return e
 }
 
 // inspect calls what will be asked of an error of a handler or decoder, where a panic is recovered: a nil pointer in an error, for
@@ -101,12 +65,12 @@ func inspect(err error) {
 	if err == nil {
 		return
 	}
-	_, _ = err.Error(), isPermanent(err)
+	_, _ = err.Error(), itemerror.IsPermanent(err)
 	var items interface{ ItemErrors() []error }
 	if errors.As(err, &items) {
 		for _, item := range items.ItemErrors() {
 			if item != nil {
-				_, _ = item.Error(), isPermanent(item)
+				_, _ = item.Error(), itemerror.IsPermanent(item)
 			}
 		}
 	}

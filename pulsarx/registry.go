@@ -16,6 +16,8 @@ import (
 
 	"github.com/apache/pulsar-client-go/pulsar/auth"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
 // registry asks a broker for a schema over Pulsar's own protocol, so that no admin interface is needed: pulsar-client-go has the
@@ -43,7 +45,7 @@ func (r registry) schema(ctx context.Context, topic string, version []byte) (Sch
 	var errs []error
 	for host := range strings.SplitSeq(hosts, ",") {
 		s, err := r.ask(ctx, scheme, host, topic, version)
-		if err == nil || isPermanent(err) {
+		if err == nil || itemerror.IsPermanent(err) {
 			return s, err
 		}
 		errs = append(errs, fmt.Errorf("pulsarx: schema %x of %s from %s: %w", version, topic, host, err))

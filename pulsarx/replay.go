@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
+
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
 // Position is a place in topics. The zero Position is the beginning. It is kept as text, by MarshalText.
@@ -279,7 +281,7 @@ func (r *replay[T]) handle(ctx context.Context, batch []Message[T]) error {
 	if len(batch) == 0 {
 		return nil
 	}
-	errs, _ := itemErrors(r.handler(ctx, batch), len(batch))
+	errs, _ := itemerror.Align(r.handler(ctx, batch), len(batch))
 	for i, err := range errs {
 		if err != nil {
 			return fmt.Errorf("pulsarx: replay of %s: message %v: %w", batch[i].Topic, batch[i].ID, err)

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
+
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
 // scheduler decides which messages are worked on when. It is a pure state machine: no clock, no goroutine, no network; its one
@@ -341,7 +343,7 @@ func (s *scheduler) judge(now time.Time, items []*item, verdicts []verdict) (don
 func (s *scheduler) fail(now time.Time, it *item, v verdict) time.Time {
 	it.attempts++
 	own := v.named || v.alone
-	permanent := isPermanent(v.err)
+	permanent := itemerror.IsPermanent(v.err)
 	last := s.maxAttempts > 0 && it.attempts >= s.maxAttempts
 	panicked := errors.As(v.err, new(panicError))
 	switch {

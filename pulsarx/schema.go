@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
+
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
 // schemaTypes are Pulsar's names by their numbers on the wire.
@@ -113,7 +115,7 @@ func (l *schemaLookup) get(topic string, version []byte, wait time.Duration) (Sc
 			return Schema{}, errSchemaPending
 		}
 	}
-	if e.err != nil && !isPermanent(e.err) {
+	if e.err != nil && !itemerror.IsPermanent(e.err) {
 		return Schema{}, fmt.Errorf("%w: %w", errSchemaPending, e.err)
 	}
 	return e.schema, e.err
@@ -160,7 +162,7 @@ func (l *schemaLookup) ask(key schemaKey, e *schemaEntry) {
 	e.schema, e.err = l.fetch(ctx, key.topic, []byte(key.version))
 	switch {
 	case e.err == nil:
-	case isPermanent(e.err):
+	case itemerror.IsPermanent(e.err):
 		e.retryAt = time.Now().Add(schemaForget)
 	default:
 		e.retryAt = time.Now().Add(min(100*time.Millisecond<<min(e.failures, 10), schemaMaxBackoff))

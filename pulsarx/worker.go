@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
 // schemaWait is how long a worker waits for a schema that is being looked up.
@@ -50,7 +52,7 @@ func (r *run[T]) process(ctx context.Context, batch []*item) {
 		}
 	}()
 	err := r.handle(ctx, batch, messages)
-	errs, named = itemErrors(err, len(messages))
+	errs, named = itemerror.Align(err, len(messages))
 }
 
 var errGoexit error = panicError{"the handler ended its goroutine"}

@@ -16,10 +16,10 @@ func IsPermanent(err error) bool {
 }
 
 // Align returns an error a place for a batch of n items: err's own, where it has n of them, else err in every place. named says
-// whether they are err's own, or err is nil. The result is the caller's to change.
+// whether they are err's own. The result is the caller's to change; for a nil err it is nil, and named.
 func Align(err error, n int) (errs []error, named bool) {
 	if err == nil {
-		return make([]error, n), true
+		return nil, true
 	}
 	var items interface{ ItemErrors() []error }
 	if errors.As(err, &items) {

@@ -44,7 +44,7 @@ func TestAlign(t *testing.T) {
 		want  []error
 		named bool
 	}{
-		{"none", nil, 2, []error{nil, nil}, true},
+		{"none", nil, 2, nil, true},
 		{"plain", plain, 2, []error{plain, plain}, false},
 		{"aligned", own, 2, own, true},
 		{"wrapped", fmt.Errorf("more: %w", own), 2, own, true},
