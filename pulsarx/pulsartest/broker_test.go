@@ -212,15 +212,6 @@ func TestDeduplication(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	t.Run("send", func(t *testing.T) {
-		on, client := brokerAndClient(t, pulsartest.Options{})
-		remove := on.broker.Inject(pulsartest.Fault{Command: "SEND", Topic: "t", Key: "bad", After: 1, Count: 1, Error: "PersistenceError: no disk"})
-		defer remove()
-		ids := produce(t, client, pulsar.ProducerOptions{Topic: "t", DisableBatching: true}, numbered(4, func(i int) string { return []string{"good", "bad", "bad", "good"}[i] })...)
-		if got := on.broker.Messages("t"); len(got) != 4 || slices.Contains(ids, nil) {
-			t.Fatal(got) // the client reconnects and sends again
-		}
-	})
 	t.Run("chunk", func(t *testing.T) {
 		on, client := brokerAndClient(t, pulsartest.Options{})
 		remove := on.broker.Inject(pulsartest.Fault{Command: "SEND", Key: "k", Error: "NotAllowedError"})

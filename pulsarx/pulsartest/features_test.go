@@ -63,7 +63,10 @@ func TestPartitions(t *testing.T) {
 			if names, err := client.TopicPartitions(topic); err != nil || !slices.Equal(names, []string{topic + "-partition-0", topic + "-partition-1"}) {
 				t.Fatal(names, err)
 			}
-			c := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.KeyShared, AutoDiscoveryPeriod: 100 * time.Millisecond})
+			c := subscribe(t, client, pulsar.ConsumerOptions{
+				Topic: topic, Type: pulsar.KeyShared, AutoDiscoveryPeriod: 100 * time.Millisecond,
+				SubscriptionInitialPosition: pulsar.SubscriptionPositionEarliest,
+			})
 			produce(t, client, pulsar.ProducerOptions{Topic: topic, HashingScheme: pulsar.Murmur3_32Hash}, numbered(40, func(i int) string { return fmt.Sprint(i) })...)
 			payloads(t, c, 40)
 			if status, body := on.admin("POST", topicPath(topic)+"/partitions", "4"); status != http.StatusNoContent {
@@ -98,7 +101,6 @@ func TestPattern(t *testing.T) {
 			client, topic := on.client(t), on.topic(t, "pattern")
 			for _, suffix := range []string{"-a", "-b", "x"} {
 				produce(t, client, pulsar.ProducerOptions{Topic: topic + suffix}, &pulsar.ProducerMessage{Payload: []byte(suffix)})
-				t.Cleanup(func() { on.admin("DELETE", topicPath(topic+suffix)+"?force=true", "") })
 			}
 			c := subscribe(t, client, pulsar.ConsumerOptions{TopicsPattern: regexp.QuoteMeta(topic) + "-.*"})
 			got := payloads(t, c, 2)

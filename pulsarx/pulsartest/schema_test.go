@@ -65,7 +65,6 @@ func TestSchemaCompatibility(t *testing.T) {
 				t.Run(c.name+"/"+name+"/"+kind, func(t *testing.T) {
 					on := connect(t)
 					path := "/schemas/" + strings.TrimPrefix(on.topic(t, "compatible"), "persistent://") + "/schema"
-					defer on.admin("DELETE", path+"?force=true", "")
 					store := func(fields string) (int, string) {
 						body, err := json.Marshal(map[string]any{"type": kind, "schema": record(fields), "properties": map[string]string{}})
 						if err != nil {

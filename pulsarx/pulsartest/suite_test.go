@@ -57,15 +57,11 @@ func newBroker(tb testing.TB, o pulsartest.Options) *pulsartest.Broker {
 
 var topics atomic.Int64
 
-// topic is the full name of a topic that no other test uses. It is deleted after the test.
+// topic is the full name of a topic that no other test uses. It stays: while topics are deleted by force, Pulsar 4.0.8 at times does not
+// dispatch what is published to others, until more comes.
 func (on target) topic(tb testing.TB, name string) string {
 	tb.Helper()
-	name = fmt.Sprintf("persistent://public/default/%s-%d-%d", name, time.Now().UnixNano(), topics.Add(1))
-	tb.Cleanup(func() {
-		on.admin("DELETE", topicPath(name)+"/partitions?force=true", "")
-		on.admin("DELETE", topicPath(name)+"?force=true", "")
-	})
-	return name
+	return fmt.Sprintf("persistent://public/default/%s-%d-%d", name, time.Now().UnixNano(), topics.Add(1))
 }
 
 func (on target) partitioned(t *testing.T, name string, n int) string {
