@@ -91,7 +91,7 @@ func TestIncompatibleSchema(t *testing.T) {
 	}
 }
 
-// TestUnparsableWriterSchema: a registered schema that no Go library reads costs its messages, not the process.
+// TestUnparsableWriterSchema: a registered schema that the Avro library does not read costs its messages, not the process.
 func TestUnparsableWriterSchema(t *testing.T) {
 	for name, connect := range servers {
 		t.Run(name, func(t *testing.T) {
@@ -105,8 +105,10 @@ func TestUnparsableWriterSchema(t *testing.T) {
 			p, err := client.CreateProducer(pulsar.ProducerOptions{Topic: topic, SendTimeout: -1, Schema: rawSchema{
 				`{"type":"record","name":"Outer$Inner","fields":[{"name":"id","type":"string"},{"name":"name","type":"string"}]}`,
 			}})
-			if err != nil {
-				t.Skipf("services: the server refuses the name: %v", err)
+			if s.broker == nil && err != nil && strings.Contains(err.Error(), "Illegal character") {
+				return // Pulsar 4.0.8 refuses the name itself; older versions have taken it
+			} else if err != nil {
+				t.Fatal(err)
 			}
 			defer p.Close()
 			if _, err := p.Send(t.Context(), &pulsar.ProducerMessage{Payload: []byte("\x04k1\x06bob"), Key: "k1"}); err != nil {
