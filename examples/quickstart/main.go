@@ -40,6 +40,10 @@ var queries = []string{"keep my coffee hot on a hike", "a light for reading in b
 func main() {
 	asJSON := flag.Bool("json", false, "print one JSON object instead of text")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "quickstart: unexpected argument %q\n", flag.Arg(0))
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, os.Stdout, *asJSON)
 	stop()

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -29,10 +30,16 @@ func TestQuickstart(t *testing.T) {
 	if r.Embedded != 7 || r.NotEmbedded != 7 {
 		t.Errorf("%d embedded, %d not; want 7 and 7", r.Embedded, r.NotEmbedded)
 	}
+	vectors := map[string]int{}
 	for _, c := range r.Changes {
-		if strings.HasPrefix(c.What, "price") && c.Embedded {
+		if strings.HasPrefix(c.What, "price") && (c.Embedded || c.Vector != "kept") {
 			t.Errorf("a new price was embedded: %+v", c)
 		}
+		vectors[c.Vector]++
+	}
+	// Removed: one with its text, three with their rows. None: the tombstones of those rows.
+	if want := map[string]int{"made": 7, "kept": 6, "removed": 4, "none": 3}; !maps.Equal(vectors, want) {
+		t.Errorf("vectors: %v, want %v", vectors, want)
 	}
 	if f := r.Freshness; f.P50 <= 0 || f.P99 < f.P50 || f.Changes != 17 {
 		t.Errorf("freshness: %+v", f)

@@ -46,6 +46,7 @@ type change struct {
 	What      string  `json:"what"`
 	Outcome   string  `json:"outcome"`
 	Embedded  bool    `json:"embedded"`
+	Vector    string  `json:"vector"` // what became of it: made, kept, removed, or none
 	Freshness float64 `json:"freshness_ms"`
 }
 
@@ -94,6 +95,7 @@ func (s *story) outcome(o vectorstore.Outcome) {
 	}
 	c := change{Outcome: o.Kind.String(), Embedded: embedded, Freshness: milliseconds(o.Freshness)}
 	c.Op, c.What = describe(&e)
+	c.Vector = fate(&e, o)
 	c.ProductID, _ = e.Key[0].Value.(int64)
 	s.report.Changes = append(s.report.Changes, c)
 	switch {
@@ -178,7 +180,7 @@ func (r *report) text() string {
 		if c.Op == "tombstone" {
 			continue
 		}
-		fmt.Fprintf(&b, "  %-6s %3d  %-72s  %-16s %5.1f ms\n", c.Op, c.ProductID, short(c.What, 72), c.fate(), c.Freshness)
+		fmt.Fprintf(&b, "  %-6s %3d  %-72s  %-16s %5.1f ms\n", c.Op, c.ProductID, short(c.What, 72), c.result(), c.Freshness)
 	}
 	fmt.Fprintf(&b, "\nSEARCHES\n")
 	for _, a := range r.Searches {
@@ -202,15 +204,29 @@ func (r *report) text() string {
 	return b.String()
 }
 
-// fate says what became of the change.
-func (c change) fate() string {
+// fate says what became of the row's vector.
+func fate(e *cdc.Event[Product], o vectorstore.Outcome) string {
+	had := e.Before != nil && e.Before.Description != ""
+	switch {
+	case len(o.Embedded) > 0:
+		return "made"
+	case o.Kind == vectorstore.Deleted && had:
+		return "removed"
+	case o.Kind == vectorstore.Updated && had && e.After.Description == "":
+		return "removed"
+	case o.Kind == vectorstore.Updated && had:
+		return "kept"
+	}
+	return "none"
+}
+
+// result says in words what became of the change.
+func (c change) result() string {
 	switch {
 	case c.Embedded:
 		return c.Outcome + ", embedded"
-	case c.Outcome == "updated" && strings.HasPrefix(c.What, "no description"):
-		return "vector removed"
-	case c.Outcome == "updated":
-		return "vector kept"
+	case c.Op == "update" && (c.Vector == "kept" || c.Vector == "removed"):
+		return "vector " + c.Vector
 	}
 	return c.Outcome
 }
