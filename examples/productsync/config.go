@@ -5,6 +5,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/tidemark-go/tidemark/pulsarx"
 	"github.com/tidemark-go/tidemark/vectorstore/weaviate"
@@ -54,7 +55,7 @@ func (c config) client() pulsarx.ClientOptions {
 	return pulsarx.ClientOptions{URL: c.pulsarURL, AdminURL: c.pulsarAdminURL, Token: c.pulsarToken}
 }
 
-// store is the collection with the properties and vectors of a product. The time limits are 5 s to connect and 15 s to read.
+// store is the collection with the properties and vectors of a product.
 func (c config) store() weaviate.Options {
 	return weaviate.Options{
 		HTTP: c.weaviateURL, GRPC: c.weaviateGRPC, APIKey: c.weaviateKey,
@@ -63,6 +64,8 @@ func (c config) store() weaviate.Options {
 			{Name: "product_id", DataType: weaviate.Int},
 			{Name: "description", DataType: weaviate.Text},
 		},
-		Vectors: []weaviate.Vector{{Name: "text_vector"}, {Name: "image_vector"}},
+		Vectors:        []weaviate.Vector{{Name: "text_vector"}, {Name: "image_vector"}},
+		ConnectTimeout: 5 * time.Second,
+		ReadTimeout:    15 * time.Second,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
@@ -56,7 +57,7 @@ func run(ctx context.Context, c config, out io.Writer) error {
 	}
 	defer store.Close()
 	if c.search != "" {
-		return search(ctx, out, model, store, c.search)
+		return search(ctx, out, model, store, c)
 	}
 	return index(ctx, c, model, store, vectorstore.SinkOptions{})
 }
@@ -87,6 +88,8 @@ func index(
 		return err
 	}
 	defer consumer.Close(context.WithoutCancel(ctx))
+	slog.Info("productsync follows", "pulsar", c.pulsarURL, "topic", c.topic, "subscription", c.subscription,
+		"dead_letters", c.deadLetters, "collection", c.collection)
 	return consumer.Run(ctx, pulsarx.Values(sink.Handle))
 }
 
@@ -121,14 +124,18 @@ func decoder() (func(pulsarx.Raw) (cdc.Event[Product], error), error) {
 	}, nil
 }
 
-// search prints the products whose descriptions are nearest to text.
-func search(ctx context.Context, out io.Writer, model embed.Embedder[string], store vectorstore.Store, text string) error {
-	vectors, err := model.Embed(ctx, []string{text})
+// search prints the products whose descriptions are nearest to the text asked for.
+func search(ctx context.Context, out io.Writer, model embed.Embedder[string], store vectorstore.Store, c config) error {
+	vectors, err := model.Embed(ctx, []string{c.search})
 	if err != nil {
 		return err
 	}
 	matches, err := store.Search(ctx, vectorstore.Query{Vector: "text_vector", Near: vectors[0]})
 	if err != nil {
+		return err
+	}
+	if len(matches) == 0 {
+		_, err := fmt.Fprintf(out, "no product with a description is in collection %s\n", c.collection)
 		return err
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

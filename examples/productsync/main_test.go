@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"os"
+	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	"github.com/tidemark-go/tidemark/pulsarx/pulsartest"
 	"github.com/tidemark-go/tidemark/vectorstore"
 	"github.com/tidemark-go/tidemark/vectorstore/memory"
+	"github.com/tidemark-go/tidemark/vectorstore/weaviate"
 )
 
 func TestMain(m *testing.M) {
@@ -104,9 +107,24 @@ func text(s string) *string { return &s }
 
 // TestAvro: changes as ProductChangeEvent, without a log position, have the effects of Debezium's.
 func TestAvro(t *testing.T) {
+	const long = `{"name": "last_updated_at", "type": "long", "doc": "microseconds since 1970-01-01 UTC"}`
+	if !strings.Contains(changeSchema, long) {
+		t.Fatal("last_updated_at is written otherwise")
+	}
+	for name, field := range map[string]string{
+		"long":             long,
+		"timestamp-micros": `{"name": "last_updated_at", "type": {"type": "long", "logicalType": "timestamp-micros"}}`,
+	} {
+		t.Run(name, func(t *testing.T) { testAvro(t, strings.Replace(changeSchema, long, field, 1)) })
+	}
+}
+
+// testAvro has a producer write with a schema of its own.
+func testAvro(t *testing.T, schema string) {
+	t.Helper()
 	b := newBench(t)
 	b.subscribe(t)
-	producer, err := pulsarx.NewProducer(t.Context(), b.client, pulsarx.AvroSchema[ProductChangeEvent](changeSchema),
+	producer, err := pulsarx.NewProducer(t.Context(), b.client, pulsarx.AvroSchema[ProductChangeEvent](schema),
 		pulsarx.ProducerOptions[ProductChangeEvent]{Topic: b.config.topic})
 	if err != nil {
 		t.Fatal(err)
@@ -226,6 +244,99 @@ func TestConfigure(t *testing.T) {
 	}
 	if c.topic != "other" || c.deadLetters != "vectorization_dlq" {
 		t.Errorf("topics are %q and %q", c.topic, c.deadLetters)
+	}
+}
+
+// TestDefaults: without flags and variables, the names are those of the reference system.
+func TestDefaults(t *testing.T) {
+	for _, name := range []string{"PULSAR_URL", "PULSAR_ADMIN_URL", "PULSAR_JWT_TOKEN", "WEAVIATE_URL", "WEAVIATE_GRPC", "WEAVIATE_API_KEY"} {
+		t.Setenv(name, "")
+	}
+	c, err := configure(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := config{
+		pulsarURL: "pulsar://localhost:6650", topic: "pg.products.changes", subscription: "productsync", deadLetters: "vectorization_dlq",
+		weaviateURL: "http://localhost:8080", collection: "Product",
+	}
+	if c != want {
+		t.Errorf("config is %+v, want %+v", c, want)
+	}
+	store := weaviate.Options{
+		HTTP: "http://localhost:8080", Collection: "Product",
+		Properties:     []weaviate.Property{{Name: "product_id", DataType: "int"}, {Name: "description", DataType: "text"}},
+		Vectors:        []weaviate.Vector{{Name: "text_vector"}, {Name: "image_vector"}},
+		ConnectTimeout: 5 * time.Second, ReadTimeout: 15 * time.Second,
+	}
+	if got := c.store(); !reflect.DeepEqual(got, store) {
+		t.Errorf("store is %+v, want %+v", got, store)
+	}
+	if id, err := vectorstore.UUID5(productKey(7)); err != nil || id != "f14461fd-128c-5c6c-aede-8e5e06ef19ff" {
+		t.Errorf("product 7 is %s, %v", id, err)
+	}
+}
+
+// TestDebeziumProperties: Debezium, as README.md has a newcomer run it, sends to where the program reads, in its order.
+func TestDebeziumProperties(t *testing.T) {
+	file, err := os.ReadFile("debezium.properties")
+	if err != nil {
+		t.Fatal(err)
+	}
+	properties := map[string]string{}
+	for line := range strings.Lines(string(file)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && name[0] != '#' {
+			properties[strings.TrimPrefix(name, "debezium.")] = value
+		}
+	}
+	c, err := configure(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	topic := regexp.MustCompile("^(?:"+properties["transforms.topic.regex"]+")$").
+		ReplaceAllString(properties["source.topic.prefix"]+"."+properties["source.table.include.list"], properties["transforms.topic.replacement"])
+	if topic != c.topic {
+		t.Errorf("changes go to %s, the program reads %s", topic, c.topic)
+	}
+	for name, want := range map[string]string{
+		"sink.pulsar.producer.batcherBuilder": "KEY_BASED", "sink.pulsar.producer.hashingScheme": "Murmur3_32Hash",
+		"source.poll.interval.ms": "5", "source.publication.name": "products_pub",
+	} {
+		if properties[name] != want {
+			t.Errorf("%s is %q, want %q", name, properties[name], want)
+		}
+	}
+}
+
+// TestSearch: the nearest products, and a word where there are none.
+func TestSearch(t *testing.T) {
+	store, model := memory.New(), embedtest.New(16)
+	show := func() string {
+		var out strings.Builder
+		if err := search(t.Context(), &out, model, store, config{collection: "Product", search: "red mug"}); err != nil {
+			t.Fatal(err)
+		}
+		return out.String()
+	}
+	if got := show(); got != "no product with a description is in collection Product\n" {
+		t.Errorf("nothing is shown as %q", got)
+	}
+	vectors, err := model.Embed(t.Context(), []string{"red mug"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	id, err := vectorstore.UUID5(productKey(7))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := store.Apply(t.Context(), []vectorstore.Mutation{{Action: vectorstore.Upsert, Object: vectorstore.Object{
+		Ref: vectorstore.Ref{ID: id}, Vectors: map[string][]float32{"text_vector": vectors[0]},
+		Properties: map[string]any{"product_id": int64(7), "description": "red mug"},
+	}}}); err != nil {
+		t.Fatal(err)
+	}
+	if want := "DISTANCE  PRODUCT_ID  DESCRIPTION\n0.000     7           red mug\n"; show() != want {
+		t.Errorf("shows\n%s, want\n%s", show(), want)
 	}
 }
 

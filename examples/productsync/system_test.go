@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed" // for products.sql
 	"encoding/json"
 	"fmt"
 	"io"
@@ -35,15 +36,10 @@ const (
 	patience   = 2 * time.Minute // for the store to become equal to the table
 )
 
-const createTable = `
-	CREATE TABLE products (
-		product_id      bigint PRIMARY KEY,
-		description     text,
-		image_path      text,
-		last_updated_at timestamptz DEFAULT now()
-	);
-	ALTER TABLE products REPLICA IDENTITY FULL;
-	CREATE PUBLICATION products_pub FOR TABLE products`
+// createTable is what README.md has a newcomer run.
+//
+//go:embed products.sql
+var createTable string
 
 // system is the reference system with names of its own: the table, its changes, and the collection that follows it.
 type system struct {
