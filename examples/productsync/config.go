@@ -55,6 +55,16 @@ func (c config) client() pulsarx.ClientOptions {
 	return pulsarx.ClientOptions{URL: c.pulsarURL, AdminURL: c.pulsarAdminURL, Token: c.pulsarToken}
 }
 
+// consumer says how changes are read. A hundred attempts take about half an hour, since an outage of Weaviate is no reason to give
+// up a change; what a change itself is to blame for goes to the dead letters at once.
+func (c config) consumer() pulsarx.ConsumerOptions {
+	return pulsarx.ConsumerOptions{
+		Topics: []string{c.topic}, Subscription: c.subscription, Type: pulsarx.KeyShared,
+		DeadLetter: pulsarx.DeadLetterPolicy{Topic: c.deadLetters, MaxAttempts: 100},
+		Workers:    2, MaxBatch: 32, MaxDelay: time.Millisecond,
+	}
+}
+
 // store is the collection with the properties and vectors of a product.
 func (c config) store() weaviate.Options {
 	return weaviate.Options{

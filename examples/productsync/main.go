@@ -13,7 +13,6 @@ import (
 	"os/signal"
 	"syscall"
 	"text/tabwriter"
-	"time"
 
 	"github.com/tidemark-go/tidemark/cdc"
 	"github.com/tidemark-go/tidemark/embed"
@@ -79,18 +78,36 @@ func index(
 	if err != nil {
 		return err
 	}
-	consumer, err := pulsarx.NewConsumer(ctx, client, pulsarx.DecodeFunc(decode), pulsarx.ConsumerOptions{
-		Topics: []string{c.topic}, Subscription: c.subscription, Type: pulsarx.KeyShared,
-		DeadLetter: pulsarx.DeadLetterPolicy{Topic: c.deadLetters},
-		Workers:    2, MaxBatch: 32, MaxDelay: time.Millisecond,
-	})
+	consumer, err := pulsarx.NewConsumer(ctx, client, pulsarx.DecodeFunc(reportingDecode(decode)), c.consumer())
 	if err != nil {
 		return err
 	}
 	defer consumer.Close(context.WithoutCancel(ctx))
 	slog.Info("productsync follows", "pulsar", c.pulsarURL, "topic", c.topic, "subscription", c.subscription,
 		"dead_letters", c.deadLetters, "collection", c.collection)
-	return consumer.Run(ctx, pulsarx.Values(sink.Handle))
+	return consumer.Run(ctx, pulsarx.Values(reporting(sink.Handle)))
+}
+
+// reporting logs why changes wait, which the consumer, that tries them again, counts in its metrics and does not log.
+func reporting(handle func(context.Context, []cdc.Event[Product]) error) func(context.Context, []cdc.Event[Product]) error {
+	return func(ctx context.Context, events []cdc.Event[Product]) error {
+		err := handle(ctx, events)
+		if err != nil {
+			slog.Warn("changes cannot be indexed", "batch", len(events), "error", err)
+		}
+		return err
+	}
+}
+
+// reportingDecode logs which messages go to the dead letters because nobody can read them.
+func reportingDecode(decode func(pulsarx.Raw) (cdc.Event[Product], error)) func(pulsarx.Raw) (cdc.Event[Product], error) {
+	return func(r pulsarx.Raw) (cdc.Event[Product], error) {
+		e, err := decode(r)
+		if err != nil {
+			slog.Warn("a change cannot be read", "topic", r.Topic, "partition", r.Partition, "offset", r.Offset, "error", err)
+		}
+		return e, err
+	}
 }
 
 // mapping says how a row becomes an object: one without a description has no text_vector, and none has an image_vector yet.

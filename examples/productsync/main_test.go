@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
+	"log"
+	"log/slog"
 	"os"
 	"reflect"
 	"regexp"
@@ -272,6 +275,10 @@ func TestDefaults(t *testing.T) {
 	if got := c.store(); !reflect.DeepEqual(got, store) {
 		t.Errorf("store is %+v, want %+v", got, store)
 	}
+	if got := c.consumer(); got.Type != pulsarx.KeyShared || got.Subscription != "productsync" || got.DeadLetter.Topic != "vectorization_dlq" ||
+		got.DeadLetter.MaxAttempts != 100 || !slices.Equal(got.Topics, []string{"pg.products.changes"}) {
+		t.Errorf("consumer is %+v", got)
+	}
 	if id, err := vectorstore.UUID5(productKey(7)); err != nil || id != "f14461fd-128c-5c6c-aede-8e5e06ef19ff" {
 		t.Errorf("product 7 is %s, %v", id, err)
 	}
@@ -305,6 +312,38 @@ func TestDebeziumProperties(t *testing.T) {
 		if properties[name] != want {
 			t.Errorf("%s is %q, want %q", name, properties[name], want)
 		}
+	}
+}
+
+// TestReporting: what goes wrong is logged, by its error's text alone, and returned as it is.
+func TestReporting(t *testing.T) {
+	var lines strings.Builder
+	usual, out, flags := slog.Default(), log.Writer(), log.Flags()
+	slog.SetDefault(slog.New(slog.NewTextHandler(&lines, nil))) // which leads package log there too
+	t.Cleanup(func() {
+		slog.SetDefault(usual)
+		log.SetOutput(out)
+		log.SetFlags(flags)
+	})
+	decode, err := decoder()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw := pulsarx.Raw{Topic: "persistent://public/default/t", Offset: "00aa", Value: []byte(`{"op":"c","after":{"description":"confidential`)}
+	if _, err := reportingDecode(decode)(raw); err == nil {
+		t.Error("half a message is read")
+	}
+	unavailable := errors.New("unavailable")
+	for _, want := range []error{nil, unavailable} {
+		handle := reporting(func(context.Context, []cdc.Event[Product]) error { return want })
+		if err := handle(t.Context(), make([]cdc.Event[Product], 3)); !errors.Is(err, want) {
+			t.Errorf("returns %v, want %v", err, want)
+		}
+	}
+	got := lines.String()
+	if strings.Count(got, "\n") != 2 || !strings.Contains(got, "offset=00aa") || !strings.Contains(got, "batch=3 error=unavailable") ||
+		strings.Contains(got, "confidential") {
+		t.Errorf("logs %s", got)
 	}
 }
 
