@@ -81,7 +81,7 @@ type DeadLetterPolicy struct {
 	// Topic of the dead letters, <topic>-<subscription>-DLQ by default.
 	Topic string
 	// MaxAttempts is how often a failing message is handled before it goes there; 10 by default, which with the default Backoff
-	// takes about a minute. -1 tries for ever: then only permanent errors give a message up. Where the handler does not say which
+	// takes about 40 s. -1 tries for ever: then only permanent errors give a message up. Where the handler does not say which
 	// message of a batch failed, 1 means once in company and once alone.
 	MaxAttempts int
 	// Subscription is created on the dead-letter topic before its first message, since Pulsar deletes what a topic without a
@@ -149,6 +149,8 @@ func (o ConsumerOptions) validate() error {
 	for _, topic := range o.Topics {
 		if topic == "" {
 			errs = append(errs, errors.New("ConsumerOptions.Topics holds an empty name"))
+		} else if o.DeadLetter.Topic != "" && fullTopic(topic) == fullTopic(o.DeadLetter.Topic) {
+			errs = append(errs, fmt.Errorf("ConsumerOptions.DeadLetter.Topic %s is consumed too: its messages would go round for ever", topic))
 		}
 	}
 	if o.Subscription == "" {
