@@ -29,17 +29,7 @@ var (
 
 // Permanent marks err as one that no retry mends: the consumer sends the message to the dead-letter topic without further
 // attempts. It returns nil for nil.
-func Permanent(err error) error {
-	if err == nil {
-		return nil
-	}
-	return permanentError{err}
-}
-
-type permanentError struct{ error }
-
-func (e permanentError) Unwrap() error   { return e.error }
-func (e permanentError) Permanent() bool { return true }
+func Permanent(err error) error { return itemerror.Permanent(err) }
 
 // BatchError is what a Handler returns when only some messages of a batch failed: one place a message, nil where it is done.
 // Return it through Err, so that a batch without failures is nil.

@@ -59,17 +59,4 @@ func (e *BatchError) Permanent() bool { return itemerror.AllPermanent(e.Errs) }
 
 // Permanent marks err as one that a retry cannot cure: the result has a method Permanent() bool that answers true, and
 // wraps err. It returns nil for nil.
-func Permanent(err error) error {
-	if err == nil {
-		return nil
-	}
-	return &permanentError{err}
-}
-
-type permanentError struct{ err error }
-
-func (e *permanentError) Error() string { return e.err.Error() }
-func (e *permanentError) Unwrap() error { return e.err }
-
-// Permanent answers true.
-func (*permanentError) Permanent() bool { return true }
+func Permanent(err error) error { return itemerror.Permanent(err) }

@@ -19,11 +19,3 @@ var (
 	// ErrClosed is Embed's answer after Close.
 	ErrClosed = errors.New("onnx: closed")
 )
-
-// permanentError is the error of a text that will fail in the same way whenever it is tried again.
-type permanentError struct{ error }
-
-func (e permanentError) Unwrap() error { return e.error }
-
-// Permanent answers true.
-func (permanentError) Permanent() bool { return true }

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemark-go/tidemark/embed"
 	"github.com/tidemark-go/tidemark/embed/onnx/internal/pinned"
 	"github.com/tidemark-go/tidemark/embed/tokenizer"
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
 // Text embeds texts with a sentence-transformers model on ONNX Runtime. It is an embed.Embedder[string], safe for concurrent use.
@@ -250,7 +251,7 @@ func (t *Text) run(ctx context.Context, b *batch, rows []int) error {
 			vector = t.folder.pooling.pool(hidden[i*width*dims:(i*width+n)*dims], n, dims)
 		}
 		if err := finish(vector, t.folder.normalize); err != nil {
-			b.errs[row] = permanentError{err}
+			b.errs[row] = itemerror.Permanent(err)
 			continue
 		}
 		b.vectors[row] = vector
@@ -302,14 +303,14 @@ func (t *Text) runGraph(ctx context.Context, data [][]int64, rows, width int, hi
 func (t *Text) encode(text string) (input, error) {
 	e, err := t.tokenizer.AppendEncode(tokenizer.Encoding{}, text, t.model.MaxLength)
 	if err != nil {
-		return input{}, permanentError{fmt.Errorf("onnx: %w", err)}
+		return input{}, itemerror.Permanent(fmt.Errorf("onnx: %w", err))
 	}
 	if len(e.IDs) == 0 { // blank, and the folder's tokenizer adds no special tokens
-		return input{}, permanentError{fmt.Errorf("%w: a text without any token", ErrUnsupported)}
+		return input{}, itemerror.Permanent(fmt.Errorf("%w: a text without any token", ErrUnsupported))
 	}
 	if id := slices.Max(e.IDs); t.folder.vocabulary > 0 && int(id) >= t.folder.vocabulary {
-		return input{}, permanentError{fmt.Errorf("%w: the tokenizer's id %d is outside of config.json's vocabulary of %d",
-			ErrModel, id, t.folder.vocabulary)}
+		return input{}, itemerror.Permanent(fmt.Errorf("%w: the tokenizer's id %d is outside of config.json's vocabulary of %d",
+			ErrModel, id, t.folder.vocabulary))
 	}
 	return input{ids: e.IDs, types: e.TypeIDs}, nil
 }

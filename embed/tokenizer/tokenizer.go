@@ -73,7 +73,7 @@ type scratch struct {
 	first          int // how many tokens stand before those of the text
 }
 
-// Load reads a Hugging Face tokenizer.json of at most 256 MiB. Any part of it that is not implemented is an error naming the
+// Load reads a Hugging Face tokenizer.json of at most 256 MiB. Any part of it that the package doc does not list is an error naming the
 // part, which wraps [ErrUnsupported]; a file that is none wraps [ErrInvalid].
 func Load(path string) (*Tokenizer, error) {
 	f, err := os.Open(path)

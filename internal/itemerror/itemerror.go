@@ -9,6 +9,20 @@ import (
 	"slices"
 )
 
+// Permanent marks err as one that no retry mends: the result wraps it, and has a method Permanent() bool that answers true. It
+// returns nil for nil.
+func Permanent(err error) error {
+	if err == nil {
+		return nil
+	}
+	return permanentError{err}
+}
+
+type permanentError struct{ error }
+
+func (e permanentError) Unwrap() error { return e.error }
+func (permanentError) Permanent() bool { return true }
+
 // IsPermanent asks the first error of the chain that has an opinion.
 func IsPermanent(err error) bool {
 	var p interface{ Permanent() bool }

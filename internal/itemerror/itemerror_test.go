@@ -35,6 +35,16 @@ func TestIsPermanent(t *testing.T) {
 	}
 }
 
+func TestPermanent(t *testing.T) {
+	if err := Permanent(nil); err != nil {
+		t.Errorf("of nil: %v", err)
+	}
+	plain := errors.New("plain")
+	if err := Permanent(plain); !IsPermanent(err) || !errors.Is(err, plain) || err.Error() != "plain" {
+		t.Errorf("of an error: %v", err)
+	}
+}
+
 func TestAlign(t *testing.T) {
 	plain, own := errors.New("plain"), batch{nil, verdict(true)}
 	for _, tt := range []struct {

@@ -3,7 +3,6 @@ package storetest
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"strings"
@@ -11,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 	"github.com/tidemark-go/tidemark/vectorstore"
 )
 
@@ -274,8 +274,7 @@ func errorsOfItems(t *testing.T, s vectorstore.Store) {
 			if errs[0] != nil || errs[2] != nil {
 				t.Errorf("neighbours failed: %v", errs)
 			}
-			var p interface{ Permanent() bool }
-			if errs[1] == nil || !errors.As(errs[1], &p) || !p.Permanent() {
+			if !itemerror.IsPermanent(errs[1]) {
 				t.Errorf("error is %v, want a permanent one", errs[1])
 			}
 			check(t, s, 2, full(2))
