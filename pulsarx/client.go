@@ -96,6 +96,7 @@ type Client struct {
 	pulsar  pulsar.Client
 	schemas *schemaLookup
 	tel     *telemetry
+	admin   adminInterface
 
 	mu     sync.Mutex
 	closed bool // no new producers or consumers
@@ -131,6 +132,7 @@ func (c *Client) Close(ctx context.Context) error {
 		return nil
 	}
 	c.schemas.close()
+	c.admin.close()
 	return bounded(ctx, "closing the client", c.pulsar.Close)
 }
 
