@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -23,6 +22,8 @@ func serve(t *testing.T, h http.HandlerFunc) *httptest.Server {
 	t.Cleanup(s.Close)
 	return s
 }
+
+func write(w io.Writer, text string) { _, _ = io.WriteString(w, text) }
 
 func connect(t *testing.T, o admin.Options) *admin.Client {
 	t.Helper()
@@ -71,19 +72,19 @@ func TestErrors(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/admin/v2/json":
-			w.WriteHeader(409)
-			fmt.Fprint(w, `{"reason":"it exists"}`)
+			w.WriteHeader(http.StatusConflict)
+			write(w, `{"reason":"it exists"}`)
 		case "/admin/v2/html":
 			w.Header().Set("Content-Type", "text/html")
-			w.WriteHeader(404)
-			fmt.Fprint(w, "<html>x</html>")
+			w.WriteHeader(http.StatusNotFound)
+			write(w, "<html>x</html>")
 		case "/admin/v2/text":
-			w.WriteHeader(412)
-			fmt.Fprint(w, strings.Repeat("x", 5000))
+			w.WriteHeader(http.StatusPreconditionFailed)
+			write(w, strings.Repeat("x", 5000))
 		case "/admin/v2/nothing":
-			w.WriteHeader(204)
+			w.WriteHeader(http.StatusNoContent)
 		default:
-			fmt.Fprint(w, "{")
+			write(w, "{")
 		}
 	})
 	c := connect(t, admin.Options{URL: s.URL})
@@ -118,7 +119,7 @@ func TestHosts(t *testing.T) {
 	}
 	dead := l.Addr().String()
 	_ = l.Close()
-	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `"here"`) })
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { write(w, `"here"`) })
 	var out string
 	c := connect(t, admin.Options{URL: "http://" + dead + "," + strings.TrimPrefix(s.URL, "http://")})
 	if err := c.Do(t.Context(), "GET", "/x", nil, &out); err != nil || out != "here" {
