@@ -19,13 +19,12 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/tidemark-go/tidemark/embed"
 	"github.com/tidemark-go/tidemark/embed/onnx/internal/pinned"
+	"github.com/tidemark-go/tidemark/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // open opens a model and closes it with the test.
 func open(tb testing.TB, o TextOptions) *Text {

@@ -13,10 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/tidemark-go/tidemark/cdc"
 	"github.com/tidemark-go/tidemark/embed/embedtest"
+	"github.com/tidemark-go/tidemark/internal/leaktest"
 	"github.com/tidemark-go/tidemark/pulsarx"
 	"github.com/tidemark-go/tidemark/pulsarx/pulsartest"
 	"github.com/tidemark-go/tidemark/vectorstore"
@@ -29,7 +28,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
-	goleak.VerifyTestMain(m)
+	leaktest.Main(m)
 }
 
 // bench is the pipeline on the in-process broker and the in-memory store.

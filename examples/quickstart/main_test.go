@@ -8,10 +8,10 @@ import (
 	"strings"
 	"testing"
 
-	"go.uber.org/goleak"
+	"github.com/tidemark-go/tidemark/internal/leaktest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // TestQuickstart runs the whole story, with the real model.
 func TestQuickstart(t *testing.T) {

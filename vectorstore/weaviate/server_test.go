@@ -14,15 +14,14 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/tidemark-go/tidemark/internal/itemerror"
+	"github.com/tidemark-go/tidemark/internal/leaktest"
 	"github.com/tidemark-go/tidemark/internal/servicetest"
 	"github.com/tidemark-go/tidemark/vectorstore"
 	"github.com/tidemark-go/tidemark/vectorstore/storetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 // serverOptions are options for the real server and a collection of the test's own, which is dropped at its end.
 func serverOptions(tb testing.TB) Options {

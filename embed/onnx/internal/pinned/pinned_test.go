@@ -20,7 +20,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
+	"github.com/tidemark-go/tidemark/internal/leaktest"
 )
 
 // fakePip stands in for the package client alone: it "downloads" from a folder of this machine, slowly where told, and keeps a log.
@@ -497,4 +497,4 @@ func TestRealDownload(t *testing.T) {
 	}
 }
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
