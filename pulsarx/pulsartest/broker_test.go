@@ -146,10 +146,10 @@ func TestRestartKeepsAcks(t *testing.T) {
 
 func TestToken(t *testing.T) {
 	b := newBroker(t, pulsartest.Options{Token: "secret"})
-	send := func(token string) error {
+	send := func(token string, wait time.Duration) error {
 		c, err := pulsar.NewClient(pulsar.ClientOptions{
 			URL: b.URL(), Logger: quietLogger(), Authentication: pulsar.NewAuthenticationToken(token),
-			OperationTimeout: time.Second, ConnectionTimeout: time.Second,
+			OperationTimeout: wait,
 		})
 		if err != nil {
 			return err
@@ -163,10 +163,10 @@ func TestToken(t *testing.T) {
 		_, err = p.Send(context.Background(), &pulsar.ProducerMessage{Payload: []byte("x")})
 		return err
 	}
-	if err := send("secret"); err != nil {
+	if err := send("secret", patience); err != nil {
 		t.Fatal(err)
 	}
-	if err := send("wrong"); err == nil {
+	if err := send("wrong", time.Second); err == nil {
 		t.Fatal("let in")
 	}
 	for token, want := range map[string]int{"secret": http.StatusOK, "wrong": http.StatusUnauthorized} {
@@ -278,6 +278,10 @@ func TestFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		on.broker.Inject(pulsartest.Fault{Command: "SEND", Count: 1, Delay: 50 * time.Millisecond})
+		if p, err = client.CreateProducer(pulsar.ProducerOptions{Topic: "t"}); err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
 		start := time.Now()
 		if _, err := p.Send(context.Background(), &pulsar.ProducerMessage{}); err != nil || time.Since(start) < 50*time.Millisecond {
 			t.Fatal(err, time.Since(start))
