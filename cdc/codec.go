@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"math/big"
+	"net"
+	"net/netip"
 	"reflect"
 	"time"
 )
@@ -47,11 +49,12 @@ var (
 	fitsBool     = classes(classBool)
 	fitsInt      = classes(classInt, classDecimal, classVariableDecimal, classInstant, classClock, classDuration, classString)
 	fitsNumber   = classes(classInt, classFloat, classDecimal, classVariableDecimal, classString)
-	fitsString   = classes(classString, classJSON, classBytes, classDecimal, classVariableDecimal, classISOInstant, classISOClock, classISODuration)
-	fitsBytes    = classes(classBytes, classString, classJSON)
+	fitsString   = classes(classString, classJSON, classBytes, classBits, classDecimal, classVariableDecimal, classISOInstant, classISOClock, classISODuration)
+	fitsBytes    = classes(classBytes, classBits, classString, classJSON)
 	fitsText     = classes(classString, classJSON, classBytes, classDecimal, classVariableDecimal, classISOInstant, classISOClock, classISODuration, classInt, classFloat, classBool)
-	fitsInstant  = classes(classInstant, classISOInstant, classString)
-	fitsDuration = classes(classClock, classDuration, classISOClock, classISODuration, classString)
+	fitsInstant  = classes(classInstant, classISOInstant, classStructuredInstant, classString)
+	fitsDuration = classes(classClock, classDuration, classISOClock, classISODuration, classStructuredClock, classStructuredDuration, classString)
+	fitsInterval = classes(classDuration, classISODuration, classStructuredDuration, classString)
 )
 
 // compiler builds codecs from Go types, once per decoder.
@@ -81,6 +84,18 @@ func special(t reflect.Type, f format) (codec, bool) {
 		return timeCodec(f), true
 	case reflect.TypeFor[time.Duration]():
 		return durationCodec(f), true
+	case reflect.TypeFor[Interval]():
+		return intervalCodec(f), true
+	case reflect.TypeFor[Geometry]():
+		return geometryCodec(), true
+	case reflect.TypeFor[SparseVector]():
+		return sparseCodec(), true
+	case reflect.TypeFor[netip.Addr]():
+		return addressCodec(f), true
+	case reflect.TypeFor[netip.Prefix]():
+		return prefixCodec(f), true
+	case reflect.TypeFor[net.HardwareAddr]():
+		return hardwareCodec(f), true
 	case reflect.TypeFor[big.Int]():
 		return bigIntCodec(f), true
 	case reflect.TypeFor[big.Rat]():
@@ -111,12 +126,6 @@ func isLeaf(t reflect.Type) bool {
 	return ok || isNull(t)
 }
 
-// isNull recognizes sql.Null[T], sql.NullString and their kin.
-func isNull(t reflect.Type) bool {
-	return t.Kind() == reflect.Struct && t.PkgPath() == "database/sql" && t.NumField() == 2 &&
-		t.Field(1).Name == "Valid" && t.Field(1).Type.Kind() == reflect.Bool
-}
-
 // compile returns the codec of a type. It keeps what it has compiled, and knows a type before it is done with it, so that types may
 // contain themselves.
 func (c *compiler) compile(t reflect.Type, f format) (codec, error) {
@@ -145,6 +154,9 @@ func (c *compiler) build(t reflect.Type, f format) (codec, error) {
 	if f.encoding == "" && t.Kind() == reflect.Slice {
 		f.encoding = c.binary
 	}
+	if isNull(t) {
+		return c.null(t, f)
+	}
 	if built, ok := special(t, f); ok {
 		return built, nil
 	}
@@ -171,9 +183,6 @@ func (c *compiler) build(t reflect.Type, f format) (codec, error) {
 	case reflect.Map:
 		return c.mapping(t, f)
 	case reflect.Struct:
-		if isNull(t) {
-			return c.null(t, f)
-		}
 		return c.structure(t)
 	case reflect.Interface:
 		if t.NumMethod() == 0 {
@@ -243,6 +252,9 @@ func (c *compiler) array(t reflect.Type, f format) (codec, error) {
 	f.element = true
 	elem, err := c.compile(t.Elem(), f)
 	set := func(dst reflect.Value, v value, w *wireType) *mismatch {
+		if v.kind == kindString && t.Elem().Kind() == reflect.Uint8 {
+			return setOctets(dst, v, w, f)
+		}
 		if v.kind != kindArray {
 			return mismatchf("%v is no array", v.kind)
 		}
@@ -258,7 +270,11 @@ func (c *compiler) array(t reflect.Type, f format) (codec, error) {
 		}
 		return bad
 	}
-	return codec{set: jsonText(f, set), fits: fitsContainer(&elem, f, classArray)}, err
+	fits := fitsContainer(&elem, f, classArray)
+	if t.Elem().Kind() == reflect.Uint8 {
+		return codec{set: set, fits: func(w *wireType) bool { return fits(w) || fitsBytes(w) }}, err
+	}
+	return codec{set: jsonText(f, set), fits: fits}, err
 }
 
 func (c *compiler) mapping(t reflect.Type, f format) (codec, error) {

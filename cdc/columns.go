@@ -6,6 +6,8 @@ import "slices"
 // copied and read concurrently.
 type columns struct {
 	epoch uint32
+	// shape is that of the row that the event is about.
+	shape *shape
 	// names are the wire's, in the wire's order, then those that T has and the row lacks.
 	names []string
 	// states is aligned with names.

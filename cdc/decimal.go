@@ -3,6 +3,7 @@ package cdc
 import (
 	"encoding/base64"
 	"errors"
+	"math"
 	"math/big"
 	"strconv"
 	"strings"
@@ -15,7 +16,20 @@ type Decimal struct {
 	Unscaled *big.Int
 	// Scale is how many of the digits stand behind the decimal point; negative for multiples of powers of ten.
 	Scale int
+	// Form is Finite for numbers, and one of the others for what a numeric of Postgres may hold besides; then there are no digits.
+	Form Form
 }
+
+// Form says whether a Decimal is a number.
+type Form uint8
+
+// The forms. The last two come after and before all numbers, NaN after all else, as Postgres sorts them.
+const (
+	Finite Form = iota
+	NaN
+	PlusInfinity
+	MinusInfinity
+)
 
 // The bounds of decimals: those of Postgres's numeric (131072 digits before the decimal point, 16383 after it) with some room. They
 // keep a few bytes of input from becoming gigabytes of digits.
@@ -31,8 +45,16 @@ const (
 
 var errDecimal = errors.New("cdc: not a decimal number within the bounds of Postgres's numeric")
 
-// String returns plain decimal text, with Scale digits behind the point: 12.50.
+// String returns plain decimal text, with Scale digits behind the point: 12.50; or NaN, Infinity or -Infinity.
 func (d Decimal) String() string {
+	switch d.Form {
+	case NaN:
+		return "NaN"
+	case PlusInfinity:
+		return "Infinity"
+	case MinusInfinity:
+		return "-Infinity"
+	}
 	if d.Unscaled == nil {
 		d.Unscaled = new(big.Int)
 	}
@@ -54,7 +76,7 @@ func (d Decimal) String() string {
 	return sign + digits
 }
 
-// Rat returns the number as a fraction.
+// Rat returns the number as a fraction. It is 0 for what is not Finite.
 func (d Decimal) Rat() *big.Rat {
 	if d.Unscaled == nil {
 		return new(big.Rat)
@@ -67,6 +89,14 @@ func (d Decimal) Rat() *big.Rat {
 
 // Float64 returns the nearest float64, an infinity beyond its range.
 func (d Decimal) Float64() float64 {
+	switch d.Form {
+	case NaN:
+		return math.NaN()
+	case PlusInfinity:
+		return math.Inf(1)
+	case MinusInfinity:
+		return math.Inf(-1)
+	}
 	f, _ := strconv.ParseFloat(d.scientific(), 64)
 	return f
 }
@@ -96,8 +126,8 @@ func (d Decimal) equal(e Decimal) bool {
 
 // Int returns the number if it is whole, and whether it is.
 func (d Decimal) Int() (*big.Int, bool) {
-	if d.Unscaled == nil {
-		return new(big.Int), true
+	if d.Unscaled == nil || d.Form != Finite {
+		return new(big.Int), d.Form == Finite
 	}
 	if d.Scale <= 0 {
 		return new(big.Int).Mul(d.Unscaled, tenTo(-d.Scale)), true
@@ -109,8 +139,13 @@ func (d Decimal) Int() (*big.Int, bool) {
 // MarshalText returns String.
 func (d Decimal) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
 
-// UnmarshalText reads decimal text, with or without an exponent; the scale is the number of digits behind the point.
+// UnmarshalText reads decimal text, with or without an exponent; the scale is the number of digits behind the point. It reads what
+// String writes.
 func (d *Decimal) UnmarshalText(text []byte) error {
+	if form, ok := specialForm(text); ok {
+		*d = Decimal{Form: form}
+		return nil
+	}
 	parsed, ok := parseDecimal(text)
 	if !ok {
 		return errDecimal

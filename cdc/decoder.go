@@ -135,22 +135,37 @@ func (d *Decoder[T]) decode(event *Event[T]) (err error) {
 	env := d.envelopes.Get().(*envelope)
 	defer func() {
 		env.reset()
+		env.inlineKey = nil
 		if cap(env.before.cells)+cap(env.after.cells)+cap(env.key)+cap(env.texts) < 1<<16 {
 			d.envelopes.Put(env)
 		}
 	}()
-	if len(r.Value) == 0 {
+	data := r.Value
+	if len(data) > 0 && (data[0] == 0 || data[0] == 0xff) { // JSON begins otherwise
+		if key, value, ok := SplitKeyValue(data); ok {
+			data, env.inlineKey = value, key
+		}
+	}
+	if len(data) == 0 {
 		return d.tombstone(event, env)
 	}
-	s := scanner{data: r.Value, maxDepth: maxDepth}
-	if err := env.read(&s, &d.schemas); err != nil {
-		return &DecodeError{Wire: r.SchemaType, Go: reflect.TypeFor[T]().String(), Reason: "message value: not JSON: " + err.Error()}
+	s := scanner{data: data, maxDepth: maxDepth}
+	if err := env.read(&s, &d.schemas, &d.shapes); err != nil {
+		reason := "message value: not JSON: " + err.Error()
+		if r.SchemaType == "AVRO" || r.SchemaType == "KEY_VALUE" {
+			reason += "; package avrocdc reads Avro"
+		}
+		return &DecodeError{Wire: r.SchemaType, Go: reflect.TypeFor[T]().String(), Reason: reason}
 	}
 	switch {
 	case env.isNull:
 		return d.tombstone(event, env)
 	case !env.isEnvelope():
-		return &NotChangeEventError{Topic: r.Topic, Kind: env.otherKind(r.Topic)}
+		if err := d.readOther(event, env); err != nil {
+			return err
+		}
+	case isSignal(env.after.cells) || isSignal(env.before.cells):
+		return &NotChangeEventError{Topic: r.Topic, Kind: KindSignal, Time: bestTime(env.ms, env.us, env.ns)}
 	}
 	if err := d.decodeEnvelope(event, env); err != nil {
 		var bad *DecodeError
@@ -166,15 +181,21 @@ func (d *Decoder[T]) decode(event *Event[T]) (err error) {
 
 func (d *Decoder[T]) tombstone(event *Event[T], env *envelope) (err error) {
 	event.Op = OpTombstone
-	event.Key, err = d.parseKey(event.Record.Key, &env.key)
+	event.Key, err = d.parseKey(event.Record.Key, env)
 	return err
 }
 
-// parseKey reads a message's key, with a buffer to be used again and the names of the last key, which are most likely the same.
-func (d *Decoder[T]) parseKey(text string, buffer *[]byte) (Key, error) {
+// parseKey reads a message's key, with a buffer to be used again and the names of the last key, which are most likely the same. An
+// inline key comes first; a text in base64 is read as what it stands for.
+func (d *Decoder[T]) parseKey(text string, env *envelope) (Key, error) {
 	last := *d.key.Load()
-	*buffer = append((*buffer)[:0], text...)
-	key, err := parseKey(*buffer, &d.keySchemas, last)
+	var ok bool
+	if env.inlineKey != nil {
+		env.key = append(env.key[:0], env.inlineKey...)
+	} else if env.key, ok = appendUnbase64(env.key[:0], text); !ok {
+		env.key = append(env.key[:0], text...)
+	}
+	key, err := parseKey(env.key, &d.keySchemas, last)
 	for i := range key {
 		if len(key) != len(last) || key[i].Name != last[i].Name {
 			names := make(Key, len(key))
@@ -199,7 +220,7 @@ func (d *Decoder[T]) decodeEnvelope(event *Event[T], env *envelope) (err error) 
 	case OpTruncate:
 		return nil
 	case OpMessage:
-		if event.Key, err = d.parseKey(event.Record.Key, &env.key); err == nil {
+		if event.Key, err = d.parseKey(event.Record.Key, env); err == nil {
 			event.Message, err = d.readMessage(env)
 		}
 		return err
@@ -221,11 +242,8 @@ func (d *Decoder[T]) noRow(reason string, k kind) error {
 }
 
 func readOp(v value) (Op, error) {
-	if len(v.raw) == 3 {
-		switch op := Op(v.raw[1]); op {
-		case OpCreate, OpUpdate, OpDelete, OpRead, OpTruncate, OpMessage:
-			return op, nil
-		}
+	if op, ok := opOf(v); ok {
+		return op, nil
 	}
 	return 0, &DecodeError{Reason: "unknown operation: want c, u, d, r, t or m"}
 }
@@ -242,18 +260,18 @@ func shared(at string, v value) string {
 }
 
 func (d *Decoder[T]) readSource(f *sourceFields) Source {
-	last := d.source.Load()
+	last, v := d.source.Load(), &f.values
 	s := Source{
-		Connector: shared(last.Connector, f.connector), Database: shared(last.Database, f.db),
-		Schema: shared(last.Schema, f.schema), Table: shared(last.Table, f.table),
+		Connector: shared(last.Connector, v[sourceConnector]), Database: shared(last.Database, v[sourceDatabase]),
+		Schema: shared(last.Schema, v[sourceSchema]), Table: shared(last.Table, v[sourceTable]),
 	}
 	if s.Connector != last.Connector || s.Database != last.Database || s.Schema != last.Schema || s.Table != last.Table {
 		names := s
 		d.source.Store(&names)
 	}
-	s.LSN, s.TxID = wholeNumber(f.lsn), wholeNumber(f.txID)
-	s.CommitTime = bestTime(f.ms, f.us, f.ns)
-	s.Snapshot = f.isSnapshot()
+	s.LSN, s.TxID = wholeNumber(v[sourceLSN]), wholeNumber(v[sourceTxID])
+	s.CommitTime = bestTime(v[sourceMillis], v[sourceMicros], v[sourceNanos])
+	s.Snapshot = isSnapshot(v[sourceSnapshot])
 	return s
 }
 

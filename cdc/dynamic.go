@@ -50,9 +50,12 @@ func dynamicValue(v value, w *wireType) (any, *mismatch) {
 	case kindString:
 		return dynamicString(v, w)
 	}
-	if w.of() == classVariableDecimal {
-		if d, ok, bad := variableDecimal(v); ok {
+	if w.isObjectValue() {
+		if d, ok, bad := variableDecimal(v); ok && w.class == classVariableDecimal {
 			return d, bad
+		}
+		if structured, ok := dynamicStructured(v, w); ok {
+			return structured, nil
 		}
 		w = nil
 	}
@@ -60,16 +63,39 @@ func dynamicValue(v value, w *wireType) (any, *mismatch) {
 	return s.dynamic(w)
 }
 
+// dynamicStructured reads what the time mode structured writes.
+func dynamicStructured(v value, w *wireType) (any, bool) {
+	s, isStructured := readStructured(v)
+	if !isStructured {
+		return nil, false
+	}
+	switch w.class {
+	case classStructuredInstant:
+		t, ok := s.time()
+		return t, ok
+	case classStructuredClock:
+		d, ok := s.clock()
+		return d, ok
+	case classStructuredDuration:
+		i, ok := s.interval()
+		return i, ok
+	}
+	return nil, false
+}
+
 func dynamicNumber(v value, w *wireType) any {
 	switch w.of() {
 	case classInstant:
-		if n, err := strconv.ParseInt(string(v.raw), 10, 64); err == nil {
+		if n, ok := v.int64(); ok {
 			return timeOf(n, w.unit)
 		}
 	case classClock, classDuration:
-		if n, err := strconv.ParseInt(string(v.raw), 10, 64); err == nil {
+		if n, ok := v.int64(); ok {
 			if d, ok := durationOf(n, w.unit); ok {
 				return d
+			}
+			if i, ok := intervalOf(n, w.unit); ok {
+				return i
 			}
 		}
 	}
@@ -79,7 +105,7 @@ func dynamicNumber(v value, w *wireType) any {
 // exactNumber returns int64, *big.Int, float64 or json.Number: the first that loses nothing.
 func exactNumber(v value) any {
 	if v.integer {
-		if n, err := strconv.ParseInt(string(v.raw), 10, 64); err == nil {
+		if n, ok := v.int64(); ok {
 			return n
 		}
 		if len(v.raw) <= maxElementDigits {
@@ -116,7 +142,7 @@ func dynamicString(v value, w *wireType) (any, *mismatch) {
 	switch w.of() {
 	case classDecimal:
 		return nilIfBad(decimalOf(v.bytes(), w.scale))
-	case classBytes:
+	case classBytes, classBits:
 		return nilIfBad(decodeBytes(v.bytes(), w, format{}))
 	case classFloat:
 		if f, ok := specialFloat(v.bytes()); ok {
@@ -136,6 +162,9 @@ func dynamicString(v value, w *wireType) (any, *mismatch) {
 		if bad != nil || s.end() != nil {
 			return nil, mismatchf("the text is not JSON")
 		}
+		if document == nil {
+			return json.RawMessage("null"), nil // nil is NULL
+		}
 		return document, nil
 	}
 	return v.text(), nil
@@ -154,7 +183,7 @@ func (s *scanner) dynamic(w *wireType) (any, *mismatch) {
 	case '[':
 		return s.dynamicArray(w)
 	case '{':
-		if w.of() != classVariableDecimal {
+		if !w.isObjectValue() {
 			return s.dynamicObject(w)
 		}
 	}

@@ -2,9 +2,85 @@ package cdc
 
 import (
 	"strconv"
-	"strings"
 	"time"
 )
+
+// names is a list of members in the order in which Debezium writes them. A name is compared with the one that is expected next before
+// it is scanned and looked up.
+type names struct {
+	texts  []string
+	quoted []string
+	places map[string]int
+}
+
+func newNames(texts ...string) *names {
+	n := &names{texts: texts, places: make(map[string]int, len(texts))}
+	for i, text := range texts {
+		n.quoted = append(n.quoted, `"`+text+`":`)
+		n.places[text] = i
+	}
+	return n
+}
+
+// next reads a member's name and returns its place in the list, -1 for other names.
+func (n *names) next(s *scanner, guess int) (place int, err error) {
+	s.peek()
+	// Members that an older connector or a setting leaves out are skipped.
+	for i := guess; i < min(guess+2, len(n.quoted)); i++ {
+		if s.expect(n.quoted[i]) {
+			return i, nil
+		}
+	}
+	name, err := s.name()
+	if err != nil {
+		return -1, err
+	}
+	if place, ok := n.places[string(name.bytes())]; ok {
+		return place, nil
+	}
+	return -1, nil
+}
+
+// The members of an envelope, and those around it.
+const (
+	memberSchema = iota
+	memberPayload
+	memberBefore
+	memberAfter
+	memberSource
+	memberTransaction
+	memberOp
+	memberMillis
+	memberMicros
+	memberNanos
+	memberMessage
+)
+
+var envelopeNames = newNames("schema", "payload", "before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns", "message")
+
+// The members of source that count; the others come after them in the list of places, not of names.
+const (
+	sourceVersion = iota
+	sourceConnector
+	sourceName
+	sourceMillis
+	sourceSnapshot
+	sourceDatabase
+	sourceSequence
+	sourceMicros
+	sourceNanos
+	sourceSchema
+	sourceTable
+	sourceTxID
+	sourceLSN
+	sourceXmin
+	sourceOrigin
+	sourceOriginLSN
+	sourceCount
+)
+
+var sourceNames = newNames("version", "connector", "name", "ts_ms", "snapshot", "db", "sequence", "ts_us", "ts_ns", "schema", "table",
+	"txId", "lsn", "xmin", "origin", "origin_lsn")
 
 // cell is one column of a row: its quoted name and its value.
 type cell struct {
@@ -17,67 +93,75 @@ type cell struct {
 type rowCells struct {
 	kind  kind
 	cells []cell
+	// shape is set if the columns are exactly those of a known shape.
+	shape *shape
 }
 
-// sourceFields are the members of source that count.
+// sourceFields are the members of source.
 type sourceFields struct {
-	kind                                              kind
-	connector, db, schema, table, lsn, txID, snapshot value
-	ms, us, ns                                        value
+	kind   kind
+	values [sourceCount]value
 }
 
 // envelope is a message's members, found in one pass and not yet converted. It is reused.
 type envelope struct {
-	before, after                 rowCells
-	source                        sourceFields
-	op, transaction, message      value
-	ms, us, ns                    value
-	schema                        *schema
-	schemaText                    value
-	payload                       kind
-	texts, key                    []byte // scratch
-	foreign                       int    // members that are none of an envelope's
-	status, ddl, metadata, isNull bool   // signs of other kinds of records
+	before, after            rowCells
+	source                   sourceFields
+	op, transaction, message value
+	ms, us, ns               value
+	schema                   *schema
+	schemaText               value
+	payload                  kind
+	body                     value  // the object with the members, the payload where there is one
+	texts, key               []byte // scratch
+	inlineKey                []byte // of a KeyValue message
+	foreign                  int    // members that are none of an envelope's
+	isNull                   bool
+	flat                     bool // the body is the row
 }
 
 func (e *envelope) reset() {
 	*e = envelope{
 		before: rowCells{cells: e.before.cells[:0]}, after: rowCells{cells: e.after.cells[:0]}, texts: e.texts[:0], key: e.key[:0],
+		inlineKey: e.inlineKey,
 	}
 }
 
 // rowType returns the rows' type, nil without a schema.
 func (e *envelope) rowType() *wireType {
-	if e.schema == nil {
+	switch {
+	case e.schema == nil:
 		return nil
+	case e.flat:
+		return e.schema.root
 	}
 	return e.schema.row()
 }
 
-// isEnvelope says whether the members are those of a change event.
+// isEnvelope says whether the members are those of a change event. Columns of a flattened row may have the same names, but seldom hold
+// objects.
 func (e *envelope) isEnvelope() bool {
-	return e.op.kind == kindString &&
-		(e.before.kind != kindNone || e.after.kind != kindNone || e.source.kind != kindNone || e.message.kind != kindNone)
-}
-
-// otherKind names what is no change event.
-func (e *envelope) otherKind(topic string) string {
-	name := topic[strings.LastIndexByte(topic, '/')+1:]
-	switch {
-	case strings.HasPrefix(name, "__debezium-heartbeat"), e.foreign == 0 && e.ms.kind == kindNumber && e.op.kind == kindNone && e.source.kind == kindNone:
-		return KindHeartbeat
-	case e.status:
-		return KindTransaction
-	case e.ddl:
-		return KindSchema
-	case e.metadata:
-		return KindFlattened
+	if e.op.kind != kindString {
+		return false
 	}
-	return KindUnknown
+	for _, k := range [...]kind{e.before.kind, e.after.kind, e.source.kind, e.message.kind} {
+		if k == kindObject {
+			return true
+		}
+	}
+	return e.foreign == 0 && (e.before.kind != kindNone || e.after.kind != kindNone || e.source.kind != kindNone || e.message.kind != kindNone)
 }
 
-// read reads a message's JSON.
-func (e *envelope) read(s *scanner, schemas *schemaCache) error {
+// cache returns the shapes that the message's rows have most likely.
+func (e *envelope) cache(shapes *shapeCache) *shapeCache {
+	if e.schema != nil {
+		return &e.schema.shapes
+	}
+	return shapes
+}
+
+// read reads a message's JSON. shapes are those of rows without a schema.
+func (e *envelope) read(s *scanner, schemas *schemaCache, shapes *shapeCache) error {
 	if s.peek() != '{' {
 		v, err := s.value()
 		if err != nil {
@@ -86,7 +170,7 @@ func (e *envelope) read(s *scanner, schemas *schemaCache) error {
 		e.isNull = v.kind == kindNull
 		return s.end()
 	}
-	if err := e.readMembers(s, schemas, true); err != nil {
+	if err := e.readMembers(s, schemas, shapes, true); err != nil {
 		return err
 	}
 	if err := s.end(); err != nil {
@@ -108,102 +192,114 @@ func (e *envelope) read(s *scanner, schemas *schemaCache) error {
 }
 
 // readMembers reads an object's members: the envelope's, or those of {"schema","payload"} around it.
-func (e *envelope) readMembers(s *scanner, schemas *schemaCache, outer bool) error {
+func (e *envelope) readMembers(s *scanner, schemas *schemaCache, shapes *shapeCache, outer bool) error {
+	start := s.pos
 	more, err := s.open('{', '}')
+	place := -1
+	if !outer {
+		place = memberPayload
+	}
 	for more && err == nil {
-		var name value
-		if name, err = s.name(); err != nil {
+		if place, err = envelopeNames.next(s, place+1); err != nil {
 			return err
 		}
-		if err = e.readMember(s, name, schemas, outer); err != nil {
+		if err = e.readMember(s, place, schemas, shapes, outer); err != nil {
 			return err
 		}
 		more, err = s.more('}')
 	}
-	return err
-}
-
-func (e *envelope) readMember(s *scanner, name value, schemas *schemaCache, outer bool) (err error) {
-	switch string(name.bytes()) {
-	case "before":
-		return e.before.read(s)
-	case "after":
-		return e.after.read(s)
-	case "source":
-		return e.source.read(s)
-	case "op":
-		e.op, err = s.value()
-	case "transaction":
-		e.transaction, err = s.value()
-	case "message":
-		e.message, err = s.value()
-	case "ts_ms":
-		e.ms, err = s.value()
-	case "ts_us":
-		e.us, err = s.value()
-	case "ts_ns":
-		e.ns, err = s.value()
-	case "schema":
-		if !outer {
-			return e.readForeign(s, name)
-		}
-		s.peek()
-		if known := schemas.prefixOf(s.data[s.pos:]); known != nil {
-			e.schema, e.schemaText = known, value{}
-			s.pos += len(known.text)
-			return nil
-		}
-		e.schema = nil
-		e.schemaText, err = s.value()
-	case "payload":
-		if !outer {
-			return e.readForeign(s, name)
-		}
-		known, text := e.schema, e.schemaText
-		e.reset() // a payload replaces what came before it
-		e.schema, e.schemaText = known, text
-		if e.payload = kind(s.peek()); e.payload == kindObject {
-			return e.readMembers(s, schemas, false)
-		}
-		_, err = s.value()
-	default:
-		return e.readForeign(s, name)
+	if e.payload != kindObject || !outer {
+		e.body = value{kind: kindObject, raw: s.data[start:s.pos]}
 	}
 	return err
 }
 
-// readForeign skips a member that is none of ours and remembers what it is a sign of.
-func (e *envelope) readForeign(s *scanner, name value) error {
-	e.foreign++
-	switch text := name.bytes(); string(text) {
-	case "status":
-		e.status = true
-	case "ddl", "tableChanges":
-		e.ddl = true
+func (e *envelope) readMember(s *scanner, place int, schemas *schemaCache, shapes *shapeCache, outer bool) (err error) {
+	switch place {
+	case memberBefore:
+		return e.before.read(s, e.cache(shapes))
+	case memberAfter:
+		return e.after.read(s, e.cache(shapes))
+	case memberSource:
+		return e.source.read(s)
+	case memberOp:
+		e.op, err = s.value()
+	case memberTransaction:
+		e.transaction, err = s.value()
+	case memberMessage:
+		e.message, err = s.value()
+	case memberMillis:
+		e.ms, err = s.value()
+	case memberMicros:
+		e.us, err = s.value()
+	case memberNanos:
+		e.ns, err = s.value()
 	default:
-		e.metadata = e.metadata || len(text) > 2 && text[0] == '_' && text[1] == '_'
+		if outer && place == memberSchema {
+			return e.readSchema(s, schemas)
+		}
+		if outer && place == memberPayload {
+			return e.readPayload(s, schemas, shapes)
+		}
+		e.foreign++
+		_, err = s.value()
+	}
+	return err
+}
+
+func (e *envelope) readSchema(s *scanner, schemas *schemaCache) (err error) {
+	s.peek()
+	if known := schemas.prefixOf(s.data[s.pos:]); known != nil {
+		e.schema, e.schemaText = known, value{}
+		s.pos += len(known.text)
+		return nil
+	}
+	e.schema = nil
+	e.schemaText, err = s.value()
+	return err
+}
+
+// readPayload replaces what came before it.
+func (e *envelope) readPayload(s *scanner, schemas *schemaCache, shapes *shapeCache) error {
+	known, text := e.schema, e.schemaText
+	e.reset()
+	e.schema, e.schemaText = known, text
+	if e.payload = kind(s.peek()); e.payload == kindObject {
+		return e.readMembers(s, schemas, shapes, false)
 	}
 	_, err := s.value()
 	return err
 }
 
-func (r *rowCells) read(s *scanner) error {
-	r.cells = r.cells[:0]
+// read reads a row. Rows of one table have one shape, so that each name is compared with that of the last row before it is scanned.
+func (r *rowCells) read(s *scanner, shapes *shapeCache) error {
+	r.cells, r.shape = r.cells[:0], nil
 	if r.kind = kind(s.peek()); r.kind != kindObject {
 		_, err := s.value()
 		return err
 	}
+	guess := shapes.last.Load()
 	more, err := s.open('{', '}')
 	for more && err == nil {
-		var c cell
-		if c.name, err = s.name(); err != nil {
-			return err
+		i := len(r.cells)
+		r.cells = append(r.cells, cell{})
+		c := &r.cells[i]
+		s.peek()
+		if guess != nil && i < guess.wire && s.expect(guess.quoted[i]) {
+			c.name = guess.plain[i]
+		} else {
+			guess = nil
+			if c.name, err = s.name(); err != nil {
+				return err
+			}
 		}
 		if c.value, err = s.value(); err != nil {
 			return err
 		}
-		r.cells = append(r.cells, c)
 		more, err = s.more('}')
+	}
+	if guess != nil && len(r.cells) == guess.wire {
+		r.shape = guess
 	}
 	return err
 }
@@ -215,35 +311,16 @@ func (f *sourceFields) read(s *scanner) error {
 		return err
 	}
 	more, err := s.open('{', '}')
-	for more && err == nil {
-		var name, v value
-		if name, err = s.name(); err != nil {
+	for place := -1; more && err == nil; {
+		if place, err = sourceNames.next(s, place+1); err != nil {
 			return err
 		}
+		var v value
 		if v, err = s.value(); err != nil {
 			return err
 		}
-		switch string(name.bytes()) {
-		case "connector":
-			f.connector = v
-		case "db":
-			f.db = v
-		case "schema":
-			f.schema = v
-		case "table":
-			f.table = v
-		case "lsn":
-			f.lsn = v
-		case "txId":
-			f.txID = v
-		case "snapshot":
-			f.snapshot = v
-		case "ts_ms":
-			f.ms = v
-		case "ts_us":
-			f.us = v
-		case "ts_ns":
-			f.ns = v
+		if place >= 0 {
+			f.values[place] = v
 		}
 		more, err = s.more('}')
 	}
@@ -252,17 +329,17 @@ func (f *sourceFields) read(s *scanner) error {
 
 // isSnapshot reads the enumeration true, first, first_in_data_collection, last_in_data_collection, last, false, incremental; older
 // versions write booleans, and null means streaming.
-func (f *sourceFields) isSnapshot() bool {
-	return f.snapshot.kind == kindTrue || f.snapshot.kind == kindString && string(f.snapshot.raw) != `"false"` && string(f.snapshot.raw) != `""`
+func isSnapshot(v value) bool {
+	return v.kind == kindTrue || v.kind == kindString && string(v.raw) != `"false"` && string(v.raw) != `""`
 }
 
 // bestTime takes the finest of the three clocks that is there.
 func bestTime(ms, us, ns value) time.Time {
 	for _, clock := range [...]struct {
-		v value
+		v *value
 		u unit
-	}{{ns, unitNanos}, {us, unitMicros}, {ms, unitMillis}} {
-		if n, err := strconv.ParseInt(string(clock.v.raw), 10, 64); clock.v.integer && err == nil && n != 0 {
+	}{{&ns, unitNanos}, {&us, unitMicros}, {&ms, unitMillis}} {
+		if n, ok := clock.v.int64(); ok && n != 0 {
 			return timeOf(n, clock.u)
 		}
 	}
@@ -271,6 +348,9 @@ func bestTime(ms, us, ns value) time.Time {
 
 // wholeNumber reads an unsigned integer; everything else is 0.
 func wholeNumber(v value) uint64 {
+	if n, ok := v.int64(); ok {
+		return uint64(max(n, 0))
+	}
 	n, err := strconv.ParseUint(string(v.raw), 10, 64)
 	if err != nil {
 		return 0

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 )
 
 // ErrNotChangeEvent is what errors.Is finds in the error of Decode when the message is well-formed but no change event: a heartbeat,
@@ -12,11 +13,12 @@ var ErrNotChangeEvent = errors.New("cdc: not a change event")
 
 // The kinds of messages that are no change events.
 const (
-	KindHeartbeat   = "heartbeat"      // from the topic <heartbeat.topics.prefix>.<topic.prefix>
-	KindTransaction = "transaction"    // BEGIN or END, from the topic <topic.prefix>.transaction
-	KindFlattened   = "flattened row"  // an envelope that ExtractNewRecordState has unwrapped
-	KindSchema      = "schema change"  // DDL, from connectors that report it
-	KindUnknown     = "unknown record" // JSON of no known shape
+	KindHeartbeat    = "heartbeat"      // from the topic <heartbeat.topics.prefix>.<topic.prefix>
+	KindTransaction  = "transaction"    // BEGIN or END, from the topic <topic.prefix>.transaction
+	KindSchema       = "schema change"  // DDL, from connectors that report it
+	KindSignal       = "signal"         // a row of the signal table, or a record of the signal topic
+	KindNotification = "notification"   // the connector's report of a snapshot's progress
+	KindUnknown      = "unknown record" // JSON of no known shape
 )
 
 // NotChangeEventError says which topic brought which kind of message in place of a change event.
@@ -25,6 +27,10 @@ type NotChangeEventError struct {
 	Topic string
 	// Kind is one of the Kind constants.
 	Kind string
+	// Time is when the connector wrote the record, in UTC; zero where it does not say.
+	Time time.Time
+	// Transaction is set for KindTransaction alone.
+	Transaction *TransactionBoundary
 }
 
 // Error implements error.

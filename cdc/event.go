@@ -39,6 +39,9 @@ type Event[T any] struct {
 	// Key has the key columns in the order in which the source writes them. It is there on deletes and tombstones too, where T
 	// cannot be read, and empty on truncates and for tables without a key.
 	Key Key
+	// OldKey is set on the create, and NewKey on the delete, that a primary-key change comes as, where the message says so: then the
+	// row is the same under another key. See Linker where messages do not say.
+	OldKey, NewKey Key
 	// Before and After are the row before and after the change, nil where the source does not say. Unless the table has REPLICA
 	// IDENTITY FULL, Before is nil on updates and has the key's columns alone on deletes; the others are zero then.
 	Before, After *T

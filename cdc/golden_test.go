@@ -515,8 +515,8 @@ func TestGoldenOthers(t *testing.T) {
 				want = KindHeartbeat
 			case strings.HasSuffix(r.Topic, ".transaction"):
 				want = KindTransaction
-			case name == "flat" && !strings.HasSuffix(r.Topic, ".message") && len(r.Value) > 0:
-				want = KindFlattened
+			case strings.HasSuffix(r.Topic, ".dbz_signal"):
+				want = KindSignal
 			}
 			var other *NotChangeEventError
 			switch {

@@ -23,7 +23,7 @@ func parseKey(text []byte, schemas *schemaCache, last Key) (Key, error) {
 	if err != nil {
 		return nil, &DecodeError{Reason: "message key: " + err.Error()}
 	}
-	payload, schemaText := unwrapKey(root)
+	payload, schemaText := unwrap(root)
 	var typ *wireType
 	if schemaText.kind == kindObject && len(schemaText.raw) <= maxSchemaBytes {
 		typ = schemas.get(schemaText).root
@@ -38,8 +38,8 @@ func parseKey(text []byte, schemas *schemaCache, last Key) (Key, error) {
 	return keyColumns(payload, typ, last)
 }
 
-// unwrapKey takes the payload out of {"schema","payload"}.
-func unwrapKey(root value) (payload, schema value) {
+// unwrap takes the payload out of {"schema","payload"}.
+func unwrap(root value) (payload, schema value) {
 	if root.kind != kindObject {
 		return root, value{}
 	}
@@ -124,7 +124,7 @@ func keyValue(v value, w *wireType) (any, *mismatch) {
 
 func keyNumber(v value) (any, *mismatch) {
 	if v.integer {
-		if n, err := strconv.ParseInt(string(v.raw), 10, 64); err == nil {
+		if n, ok := v.int64(); ok {
 			return n, nil
 		}
 		if len(v.raw) > maxElementDigits {

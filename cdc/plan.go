@@ -211,8 +211,14 @@ func parseTag(options string) (form format, key bool, err error) {
 
 // shape is the list of columns of rows as they come, resolved against T and the schema once.
 type shape struct {
+	// cache is where the shape is kept.
+	cache *shapeCache
 	// names are those of the wire, then those of T's fields that the wire lacks.
 	names []string
+	// quoted are the wire's names as they are written, with the colon; empty for names with escapes.
+	quoted []string
+	// plain are the same names as the values of cells.
+	plain []value
 	// wire is how many of them are the wire's.
 	wire int
 	// fields and types are aligned with the wire's names; a field is nil where T has none, a type where there is no schema.
@@ -243,7 +249,7 @@ func newShape(p *plan, row *wireType, cells []cell) *shape {
 	n := len(cells)
 	s := &shape{
 		names: make([]string, n), wire: n, fields: make([]*field, n), types: make([]*wireType, n),
-		dead: make([]bool, n), byName: make(map[string]int, n),
+		dead: make([]bool, n), byName: make(map[string]int, n), quoted: make([]string, n), plain: make([]value, n),
 	}
 	found := make(map[*field]string)
 	for i := range cells {
@@ -252,6 +258,11 @@ func newShape(p *plan, row *wireType, cells []cell) *shape {
 			s.dead[before] = true
 		}
 		s.names[i], s.types[i], s.byName[name] = name, row.field(name), i
+		if cells[i].name.plain {
+			s.plain[i] = cells[i].name
+			s.plain[i].raw = []byte(`"` + name + `"`)
+			s.quoted[i] = `"` + name + `":`
+		}
 		if p == nil {
 			continue
 		}
@@ -300,6 +311,7 @@ func (c *shapeCache) of(p *plan, row *wireType, cells []cell) *shape {
 	s := c.byNames[string(names)]
 	if s == nil {
 		s = newShape(p, row, cells)
+		s.cache = c
 		if c.byNames == nil || len(c.byNames) >= maxShapes {
 			c.byNames = make(map[string]*shape)
 		}

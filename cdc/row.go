@@ -11,21 +11,30 @@ package cdc
 // and, where the message brings its schema:
 //
 //   - Decimal for numeric and money
-//   - time.Time in UTC for dates and timestamps (see Infinity), time.Duration for times of day and intervals
+//   - time.Time in UTC for dates and timestamps (see Infinity), time.Duration for times of day and intervals in numbers
 //   - []byte for bytea and bit strings
-//   - what the JSON says, as above, for json and jsonb columns
+//   - what the JSON says, as above, for json and jsonb columns, and json.RawMessage("null") where it says null
+//   - Interval where the time mode is structured, and for intervals beyond a time.Duration; the ISO 8601 text where the connector
+//     writes intervals as strings
 //
 // An unavailable column is left out.
 type Row []Column
 
 // Get returns the value of a column, and whether the row has it.
 func (r Row) Get(name string) (value any, ok bool) {
-	for _, c := range r {
-		if c.Name == name {
-			return c.Value, true
-		}
+	if i := r.index(name); i >= 0 {
+		return r[i].Value, true
 	}
 	return nil, false
+}
+
+func (r Row) index(name string) int {
+	for i := range r {
+		if r[i].Name == name {
+			return i
+		}
+	}
+	return -1
 }
 
 // Get returns the value of a column of the key, and whether the key has it.

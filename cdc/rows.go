@@ -3,7 +3,6 @@ package cdc
 import (
 	"bytes"
 	"reflect"
-	"strings"
 )
 
 // image is one row of a message with its shape.
@@ -24,6 +23,14 @@ func (m image) value(column string) value {
 	return m.cells[i].value
 }
 
+// counterpart returns the value that m has for the i-th column of n.
+func (m image) counterpart(n image, i int) value {
+	if m.shape == n.shape && !n.dead[i] {
+		return m.cells[i].value
+	}
+	return m.value(n.names[i])
+}
+
 // decodeRows fills Before, After, what is known about the columns, and the key where the message has none.
 func (d *Decoder[T]) decodeRows(event *Event[T], env *envelope) error {
 	before, after := d.image(env, &env.before), d.image(env, &env.after)
@@ -34,6 +41,11 @@ func (d *Decoder[T]) decodeRows(event *Event[T], env *envelope) error {
 	}
 	if err := d.readKey(event, env, subject); err != nil {
 		return err
+	}
+	if len(event.Record.Properties) > 0 {
+		if err := d.readLink(event); err != nil {
+			return err
+		}
 	}
 	if subject.shape != nil {
 		d.compare(event, subject, other)
@@ -73,17 +85,17 @@ func (d *Decoder[T]) image(env *envelope, row *rowCells) image {
 	if row.kind != kindObject {
 		return image{}
 	}
-	shapes, typ := &d.shapes, env.rowType()
-	if env.schema != nil {
-		shapes = &env.schema.shapes
+	shapes := env.cache(&d.shapes)
+	if row.shape != nil && row.shape.cache == shapes {
+		return image{row.shape, row.cells}
 	}
-	return image{shapes.of(d.plan, typ, row.cells), row.cells}
+	return image{shapes.of(d.plan, env.rowType(), row.cells), row.cells}
 }
 
 // compare records for each column of the subject whether it is unavailable and whether it changed.
 func (d *Decoder[T]) compare(event *Event[T], subject, other image) {
 	c := &event.columns
-	c.names, c.states = subject.names, make([]columnState, len(subject.names))
+	c.shape, c.names, c.states = subject.shape, subject.names, make([]columnState, len(subject.names))
 	for i := range subject.names {
 		if i >= subject.wire || !subject.dead[i] && d.placeholder.is(subject.cells[i].value) {
 			c.states[i] = stateUnavailable
@@ -104,12 +116,12 @@ func (d *Decoder[T]) compare(event *Event[T], subject, other image) {
 			continue
 		}
 		if c.states[i]&stateUnavailable != 0 {
-			if whole && !d.placeholder.is(other.value(subject.names[i])) {
+			if whole && !d.placeholder.is(other.counterpart(subject, i)) {
 				c.states[i] &^= stateUnavailable // After takes the value of Before
 			}
 			continue
 		}
-		if c.changedKnown && (event.Op != OpUpdate || !sameValue(subject.cells[i].value, other.value(subject.names[i]))) {
+		if c.changedKnown && (event.Op != OpUpdate || !sameValue(subject.cells[i].value, other.counterpart(subject, i))) {
 			c.states[i] |= stateChanged
 		}
 	}
@@ -122,11 +134,15 @@ func (d *Decoder[T]) compare(event *Event[T], subject, other image) {
 func (d *Decoder[T]) isWhole(event *Event[T], after, before image) bool {
 	outside, values := 0, 0
 	for i, name := range after.names[:after.wire] {
-		v := before.value(name)
+		v := before.counterpart(after, i)
+		if v.kind == kindNone {
+			return false
+		}
+		if v.kind != kindNull && values > 0 {
+			continue
+		}
 		_, isKey := event.Key.Get(name)
 		switch {
-		case v.kind == kindNone:
-			return false
 		case v.kind == kindNull && (isKey || event.columns.states[i]&stateUnavailable != 0):
 			return false
 		case isKey:
@@ -185,7 +201,7 @@ func (d *Decoder[T]) row(m, fallback image, columns *columns, texts string) (*T,
 			if columns == nil || columns.states[i]&stateUnavailable != 0 {
 				continue
 			}
-			v = fallback.value(m.names[i])
+			v = fallback.counterpart(m, i)
 		} else if c := &m.cells[i]; c.to > c.from {
 			f.at(dst).SetString(texts[c.from:c.to])
 			continue
@@ -208,7 +224,7 @@ func (d *Decoder[T]) dynamicRow(m, fallback image, columns *columns) (Row, error
 			if columns == nil || columns.states[i]&stateUnavailable != 0 {
 				continue
 			}
-			v = fallback.value(m.names[i])
+			v = fallback.counterpart(m, i)
 		}
 		dynamic, bad := dynamicValue(v, m.types[i])
 		if bad != nil {
@@ -227,9 +243,8 @@ func (m *mismatch) at(column string, v value, w *wireType, goType string) *Decod
 // readKey takes the key from the message's key, or, where that is empty or a text that Debezium does not write, from the fields of the
 // row that are tagged as key.
 func (d *Decoder[T]) readKey(event *Event[T], env *envelope, subject image) error {
-	text := event.Record.Key
-	key, err := d.parseKey(text, &env.key)
-	if err != nil && isObject(text) {
+	key, err := d.parseKey(event.Record.Key, env)
+	if err != nil && isObject(env.key) {
 		return err
 	}
 	if len(key) == 0 {
@@ -249,7 +264,7 @@ func (d *Decoder[T]) readKey(event *Event[T], env *envelope, subject image) erro
 	return nil
 }
 
-func isObject(text string) bool { return strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") }
+func isObject(text []byte) bool { return bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("{")) }
 
 func (d *Decoder[T]) keyFromRow(m image) (Key, error) {
 	if d.plan == nil || m.shape == nil {

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -48,6 +49,26 @@ type value struct {
 	// integer is true for a number without fraction and exponent.
 	integer bool
 	raw     []byte
+}
+
+// int64 returns an integer, and whether it fits.
+func (v value) int64() (int64, bool) {
+	digits, negative := v.raw, false
+	if len(digits) > 0 && digits[0] == '-' {
+		digits, negative = digits[1:], true
+	}
+	if !v.integer || len(digits) > 18 {
+		n, err := strconv.ParseInt(string(v.raw), 10, 64)
+		return n, v.integer && err == nil
+	}
+	var n int64
+	for _, c := range digits {
+		n = n*10 + int64(c-'0')
+	}
+	if negative {
+		n = -n
+	}
+	return n, true
 }
 
 // text returns a string's content as a new string.
@@ -168,6 +189,16 @@ func (s *scanner) name() (value, error) {
 	}
 	s.pos++
 	return name, nil
+}
+
+// expect reads a name and its colon if they are the next bytes; quoted has the quotes and the colon.
+func (s *scanner) expect(quoted string) bool {
+	end := s.pos + len(quoted)
+	if end > len(s.data) || quoted == "" || string(s.data[s.pos:end]) != quoted {
+		return false
+	}
+	s.pos = end
+	return true
 }
 
 // value reads any value.

@@ -28,7 +28,11 @@ const (
 	classISOInstant      // ISO 8601 text: dates and timestamps
 	classISOClock        // ISO 8601 text: times of day
 	classISODuration     // ISO 8601 text: intervals
-	classDocument        // a value inside a JSON column
+	classBits            // octets, the least significant first; the number of bits in the schema
+	classStructuredInstant
+	classStructuredClock
+	classStructuredDuration
+	classDocument // a value inside a JSON column
 )
 
 // wireType is a Connect schema. A nil *wireType is an unknown one.
@@ -37,7 +41,7 @@ type wireType struct {
 	// name is the semantic name, or the plain type where it has none: for errors.
 	name  string
 	unit  unit
-	scale int
+	scale int // of a decimal; of bits their number
 	// elem is the type of elements of arrays and of values of maps.
 	elem *wireType
 	// fields are a struct's.
@@ -50,6 +54,15 @@ func (w *wireType) of() class {
 		return classUnknown
 	}
 	return w.class
+}
+
+// isObjectValue says whether a JSON object of this type is one value rather than a struct.
+func (w *wireType) isObjectValue() bool {
+	switch w.of() {
+	case classVariableDecimal, classStructuredInstant, classStructuredClock, classStructuredDuration:
+		return true
+	}
+	return false
 }
 
 // document is the type of everything inside a JSON column.
@@ -69,12 +82,13 @@ func (w *wireType) field(name string) *wireType {
 	return w.fields[name]
 }
 
-// named are the semantic types that are not what their plain type says. Other names (Enum, Uuid, Xml, Bits ...) are read as their
+// named are the semantic types that are not what their plain type says. Other names (Enum, Uuid, Xml ...) are read as their
 // plain type.
 var named = map[string]wireType{
 	"org.apache.kafka.connect.data.Decimal":   {class: classDecimal},
 	"io.debezium.data.VariableScaleDecimal":   {class: classVariableDecimal},
 	"io.debezium.data.Json":                   {class: classJSON},
+	"io.debezium.data.Bits":                   {class: classBits},
 	"io.debezium.time.Date":                   {class: classInstant, unit: unitDays},
 	"org.apache.kafka.connect.data.Date":      {class: classInstant, unit: unitDays},
 	"io.debezium.time.Timestamp":              {class: classInstant, unit: unitMillis},
@@ -129,18 +143,22 @@ func parseSchema(v value) *wireType {
 	}
 	w := &wireType{class: plainTypes[typ.text()], name: typ.text()}
 	if name.kind == kindString {
-		if semantic, ok := named[name.text()]; ok {
-			*w = semantic
-		}
 		w.name = name.text()
+		if semantic, ok := named[w.name]; ok {
+			w.class, w.unit = semantic.class, semantic.unit
+		} else if c := structuredClass(w.name); c != classUnknown && w.class == classStruct {
+			w.class = c
+		}
 	}
 	switch w.class {
 	case classDecimal:
-		scale, ok := scaleParameter(parameters)
+		scale, ok := intParameter(parameters, "scale")
 		if !ok {
 			w.class = classUnknown
 		}
 		w.scale = scale
+	case classBits:
+		w.scale, _ = intParameter(parameters, "length")
 	case classArray:
 		w.elem = parseSchema(items)
 	case classMap:
@@ -165,12 +183,12 @@ func parseFields(list value) map[string]*wireType {
 	return fields
 }
 
-func scaleParameter(parameters value) (int, bool) {
-	scale := member(parameters, "scale")
-	if scale.kind != kindString {
+func intParameter(parameters value, name string) (int, bool) {
+	parameter := member(parameters, name)
+	if parameter.kind != kindString {
 		return 0, false
 	}
-	n, err := strconv.Atoi(scale.text())
+	n, err := strconv.Atoi(parameter.text())
 	return n, err == nil
 }
 

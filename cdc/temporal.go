@@ -33,26 +33,43 @@ var unitNames = map[string]unit{
 }
 
 // Debezium's infinities. Timestamps: PGStatement.DATE_POSITIVE_INFINITY and DATE_NEGATIVE_INFINITY of the Postgres driver, in
-// milliseconds, and their thousandfold in microseconds; nanoseconds overflow to the ends of int64. Dates overflow to two small numbers
-// of days when they are streamed; snapshots write other days, which are all outside what a Postgres date can be.
+// milliseconds, and their thousandfold in microseconds; nanoseconds overflow to the ends of int64. Dates overflow: streamed ones to two
+// neighbours far in the past, those of snapshots to others, which the time zone of the connector moves by a day.
 const (
 	infinityMillis         = 9223372036825200
 	negativeInfinityMillis = -9223372036832400
 	infinityDays           = -2147472692
+	infinitySnapshotDays   = -622191234
 	firstDay               = -2440588   // 4714-11-24 BC
 	lastDay                = 2145042905 // 5874897-12-31
+	// negativeInfinityYear is where snapshots see -infinity in mode isostring, without its era.
+	negativeInfinityYear = 292269055
 )
+
+// infiniteDay tells a day that no date of Postgres can be, and its sign.
+func infiniteDay(n int64) (time.Time, bool) {
+	switch {
+	case n > lastDay, n == infinityDays, n >= infinitySnapshotDays-1 && n <= infinitySnapshotDays+1:
+		return Infinity, true
+	case n < firstDay:
+		return NegativeInfinity, true
+	}
+	return time.Time{}, false
+}
 
 // timeOf returns the time that is n units after 1970-01-01 UTC.
 func timeOf(n int64, u unit) time.Time {
+	if u == unitDays {
+		if t, ok := infiniteDay(n); ok {
+			return t
+		}
+	}
 	switch {
-	case u == unitDays && (n > lastDay || n == infinityDays),
-		u == unitMillis && n == infinityMillis,
+	case u == unitMillis && n == infinityMillis,
 		u == unitMicros && n == infinityMillis*1000,
 		u == unitNanos && n == math.MaxInt64:
 		return Infinity
-	case u == unitDays && n < firstDay,
-		u == unitMillis && n == negativeInfinityMillis,
+	case u == unitMillis && n == negativeInfinityMillis,
 		u == unitMicros && n == negativeInfinityMillis*1000,
 		u == unitNanos && n == math.MinInt64:
 		return NegativeInfinity
@@ -87,20 +104,10 @@ func parseTime(s string) (time.Time, bool) {
 	}
 	negative := strings.HasPrefix(s, "-")
 	s = strings.TrimPrefix(strings.TrimPrefix(s, "-"), "+")
-	dash := strings.IndexByte(s, '-')
-	if dash < 4 || dash > 9 || len(s) < dash+6 {
+	date, rest, ok := cutDate(s, negative)
+	if !ok {
 		return time.Time{}, false
 	}
-	year, ok := atoi(s[:dash])
-	if negative {
-		year = -year
-	}
-	month, ok1 := atoi(s[dash+1 : dash+3])
-	day, ok2 := atoi(s[dash+4 : dash+6])
-	if !ok || !ok1 || !ok2 || s[dash+3] != '-' {
-		return time.Time{}, false
-	}
-	rest := s[dash+6:]
 	var clock, offset time.Duration
 	if rest != "" && (rest[0] == 'T' || rest[0] == ' ') {
 		if clock, rest, ok = cutClock(rest[1:]); !ok {
@@ -110,11 +117,46 @@ func parseTime(s string) (time.Time, bool) {
 	if offset, ok = parseOffset(rest); !ok {
 		return time.Time{}, false
 	}
-	date := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
-	if date.Year() != year || int(date.Month()) != month || date.Day() != day {
-		return time.Time{}, false
+	// In mode isostring infinities are written as what they are in numbers.
+	if date.Year() == negativeInfinityYear {
+		return NegativeInfinity, true
 	}
-	return date.Add(clock - offset), true
+	if t, ok := infiniteDay(floorDiv(date.Unix(), 24*60*60)); ok {
+		return t, true
+	}
+	t := date.Add(clock - offset)
+	switch {
+	case t.Equal(time.UnixMilli(infinityMillis)):
+		return Infinity, true
+	case t.Equal(time.UnixMilli(negativeInfinityMillis)):
+		return NegativeInfinity, true
+	}
+	return t, true
+}
+
+func floorDiv(n, d int64) int64 {
+	q := n / d
+	if n%d < 0 {
+		q--
+	}
+	return q
+}
+
+// cutDate reads yyyy-mm-dd with up to nine digits of year, whose sign was cut off before.
+func cutDate(s string, negative bool) (date time.Time, rest string, ok bool) {
+	dash := strings.IndexByte(s, '-')
+	if dash < 4 || dash > 9 || len(s) < dash+6 || s[dash+3] != '-' {
+		return time.Time{}, "", false
+	}
+	year, ok1 := atoi(s[:dash])
+	month, ok2 := atoi(s[dash+1 : dash+3])
+	day, ok3 := atoi(s[dash+4 : dash+6])
+	if negative {
+		year = -year
+	}
+	date = time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+	ok = ok1 && ok2 && ok3 && int(date.Month()) == month && date.Day() == day
+	return date, s[dash+6:], ok
 }
 
 // parseClock reads a time of day, as the duration since midnight UTC: 09:51:30.123789Z.
@@ -179,42 +221,6 @@ func parseOffset(s string) (time.Duration, bool) {
 		offset = -offset
 	}
 	return offset, true
-}
-
-// parseInterval reads an ISO 8601 duration without years and months, which have no fixed length: P0Y0M3DT4H5M6.78S. A day is 24 hours.
-func parseInterval(s string) (time.Duration, bool) {
-	date, clock, _ := strings.Cut(s, "T")
-	if !strings.HasPrefix(date, "P") {
-		return 0, false
-	}
-	total, count := Decimal{}.Rat(), 0
-	add := func(part string, seconds map[byte]int64) bool {
-		for part != "" {
-			n := strings.IndexFunc(part, func(r rune) bool { return r >= 'A' })
-			if n <= 0 {
-				return false
-			}
-			amount, ok := parseDecimal([]byte(part[:n]))
-			each, known := seconds[part[n]]
-			if !ok || !known || n > 30 || each == 0 && amount.Unscaled.Sign() != 0 {
-				return false
-			}
-			unitLength := Decimal{Unscaled: bigInt(each)}.Rat()
-			total.Add(total, unitLength.Mul(unitLength, amount.Rat()))
-			part = part[n+1:]
-			count++
-		}
-		return true
-	}
-	if !add(date[1:], map[byte]int64{'Y': 0, 'M': 0, 'W': 7 * 86400, 'D': 86400}) ||
-		!add(clock, map[byte]int64{'H': 3600, 'M': 60, 'S': 1}) || count == 0 {
-		return 0, false
-	}
-	total.Mul(total, Decimal{Unscaled: bigInt(1e9)}.Rat())
-	if !total.IsInt() || !total.Num().IsInt64() {
-		return 0, false
-	}
-	return time.Duration(total.Num().Int64()), true
 }
 
 // atoi reads digits alone.

@@ -5,14 +5,12 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
-	"math"
 	"math/big"
 	"reflect"
 	"strconv"
+	"strings"
 	"time"
 )
-
-func bigInt(n int64) *big.Int { return big.NewInt(n) }
 
 func setBool(dst reflect.Value, v value, _ *wireType) *mismatch {
 	if v.kind != kindTrue && v.kind != kindFalse {
@@ -31,6 +29,15 @@ func readDecimal(v value, w *wireType, f format) (Decimal, *mismatch) {
 	d, bad := readAnyDecimal(v, w, f)
 	if bad == nil && f.element && (d.Scale > maxElementScale || d.Scale < -maxElementScale) {
 		bad = mismatchf("a decimal's scale of %d is out of bounds inside an array or object", d.Scale)
+	}
+	return d, bad
+}
+
+// readFinite is for Go types that have no NaN and no infinities.
+func readFinite(v value, w *wireType, f format) (Decimal, *mismatch) {
+	d, bad := readDecimal(v, w, f)
+	if bad == nil && d.Form != Finite {
+		bad = mismatchf("the field cannot hold %v", d)
 	}
 	return d, bad
 }
@@ -56,6 +63,9 @@ func readAnyDecimal(v value, w *wireType, f format) (Decimal, *mismatch) {
 			return decimalOf(content, f.scale)
 		}
 		d, ok := parseDecimal(content)
+		if form, special := specialForm(content); special {
+			d, ok = Decimal{Form: form}, true
+		}
 		if w == nil && f.encoding != encodingText && couldBeBase64(content) {
 			return d, mismatchf("without a schema a string may be a base64 decimal or text: declare scale=N or encoding=text in the field's tag")
 		}
@@ -81,7 +91,7 @@ func readInt(v value, w *wireType, f format) (*big.Int, *mismatch) {
 	if v.kind == kindNumber && !v.integer {
 		return nil, mismatchf("the number is not whole")
 	}
-	d, bad := readDecimal(v, w, f)
+	d, bad := readFinite(v, w, f)
 	if bad != nil {
 		return nil, bad
 	}
@@ -96,8 +106,8 @@ func intCodec(f format) codec {
 	return codec{fits: fitsInt, set: func(dst reflect.Value, v value, w *wireType) *mismatch {
 		var n int64
 		if v.integer {
-			var err error
-			if n, err = strconv.ParseInt(string(v.raw), 10, 64); err != nil {
+			var ok bool
+			if n, ok = v.int64(); !ok {
 				return mismatchf("the number is out of range")
 			}
 		} else {
@@ -119,6 +129,10 @@ func intCodec(f format) codec {
 
 func uintCodec(f format) codec {
 	return codec{fits: fitsInt, set: func(dst reflect.Value, v value, w *wireType) *mismatch {
+		if n, ok := v.int64(); ok && n >= 0 && !dst.OverflowUint(uint64(n)) {
+			dst.SetUint(uint64(n))
+			return nil
+		}
 		n, bad := readInt(v, w, f)
 		if bad != nil {
 			return bad
@@ -131,17 +145,22 @@ func uintCodec(f format) codec {
 	}}
 }
 
-// specialFloat reads the names that Debezium and Jackson give to what JSON numbers cannot be.
-func specialFloat(content []byte) (float64, bool) {
+// specialForm reads the names that Debezium, Postgres and Jackson give to what JSON numbers cannot be.
+func specialForm(content []byte) (Form, bool) {
 	switch string(content) {
 	case "NaN", "NAN":
-		return math.NaN(), true
+		return NaN, true
 	case "Infinity", "POSITIVE_INFINITY":
-		return math.Inf(1), true
+		return PlusInfinity, true
 	case "-Infinity", "NEGATIVE_INFINITY":
-		return math.Inf(-1), true
+		return MinusInfinity, true
 	}
-	return 0, false
+	return Finite, false
+}
+
+func specialFloat(content []byte) (float64, bool) {
+	form, ok := specialForm(content)
+	return Decimal{Form: form}.Float64(), ok
 }
 
 func floatCodec(f format) codec {
@@ -186,6 +205,15 @@ func isExact(integer []byte, f float64) bool {
 func stringCodec(f format) codec {
 	return codec{fits: fitsString, isText: !f.scaled, set: func(dst reflect.Value, v value, w *wireType) *mismatch {
 		switch {
+		case v.kind == kindString && w.of() == classBits:
+			octets, bad := decodeBytes(v.bytes(), w, f)
+			if bad == nil && w.scale > maxBits {
+				bad = mismatchf("more bits than Postgres has")
+			}
+			if bad == nil {
+				dst.SetString(bitText(octets, w.scale))
+			}
+			return bad
 		case v.kind == kindString && w.of() != classDecimal && (w != nil || !f.scaled):
 			dst.SetString(v.text())
 			return nil
@@ -200,11 +228,32 @@ func stringCodec(f format) codec {
 	}}
 }
 
+// maxBits is the longest bit string of Postgres.
+const maxBits = 83_886_080
+
+// bitText returns a bit string as Postgres writes it, from octets of which the least significant comes first and leading zeros may be
+// missing.
+func bitText(octets []byte, length int) string {
+	digits := max(length, 8*len(octets))
+	if length > 0 {
+		digits = length
+	}
+	text := make([]byte, digits)
+	for i := range text {
+		bit := digits - 1 - i
+		text[i] = '0'
+		if bit/8 < len(octets) && octets[bit/8]>>(bit%8)&1 == 1 {
+			text[i] = '1'
+		}
+	}
+	return string(text)
+}
+
 // decodeBytes reads the content of a string as bytes. A schema of type bytes means standard base64, whatever the tag says.
 func decodeBytes(content []byte, w *wireType, f format) ([]byte, *mismatch) {
 	form := f.encoding
 	switch {
-	case w.of() == classBytes || form == "":
+	case w.of() == classBytes || w.of() == classBits || form == "":
 		form = encodingBase64
 	case w.of() == classJSON:
 		form = encodingText
@@ -253,8 +302,8 @@ func numberUnit(v value, w *wireType, f format) (int64, unit, *mismatch) {
 	if u == unitNone {
 		return 0, u, mismatchf("a number without a schema may count anything: declare unit=ns, us, ms, s or days in the field's tag")
 	}
-	n, err := strconv.ParseInt(string(v.raw), 10, 64)
-	if err != nil {
+	n, ok := v.int64()
+	if !ok {
 		return 0, u, mismatchf("the number is not whole or out of range")
 	}
 	return n, u, nil
@@ -280,6 +329,14 @@ func timeCodec(f format) codec {
 			if t, ok = parseTime(v.text()); !ok {
 				return mismatchf("the string is no ISO 8601 date or timestamp")
 			}
+		case kindObject:
+			s, ok := readStructured(v)
+			if ok {
+				t, ok = s.time()
+			}
+			if !ok {
+				return mismatchf("the object is no structured date or timestamp")
+			}
 		default:
 			return mismatchf("%v is no time", v.kind)
 		}
@@ -304,10 +361,28 @@ func durationCodec(f format) codec {
 		case kindString:
 			text := v.text()
 			if d, ok = parseClock(text); !ok {
-				d, ok = parseInterval(text)
+				var interval Interval
+				if interval, ok = parseInterval(text); ok {
+					d, ok = interval.Duration()
+				}
 			}
 			if !ok {
 				return mismatchf("the string is no ISO 8601 time of day, and no duration without years and months")
+			}
+		case kindObject:
+			s, isStructured := readStructured(v)
+			switch {
+			case !isStructured || s.special != "":
+			case s.has(clockMembers):
+				d, ok = s.clock()
+			case w.of() == classStructuredDuration || s.has([]string{"seconds"}):
+				var interval Interval
+				if interval, ok = s.interval(); ok {
+					d, ok = interval.Duration()
+				}
+			}
+			if !ok {
+				return mismatchf("the object is no structured time of day, and no duration without years and months")
 			}
 		default:
 			return mismatchf("%v is no duration", v.kind)
@@ -329,7 +404,7 @@ func bigIntCodec(f format) codec {
 
 func ratCodec(f format) codec {
 	return codec{fits: fitsNumber, set: func(dst reflect.Value, v value, w *wireType) *mismatch {
-		d, bad := readDecimal(v, w, f)
+		d, bad := readFinite(v, w, f)
 		if bad == nil {
 			dst.Addr().Interface().(*big.Rat).Set(d.Rat())
 		}
@@ -353,7 +428,7 @@ func jsonNumberCodec(f format) codec {
 			dst.SetString(string(v.raw))
 			return nil
 		}
-		d, bad := readDecimal(v, w, f)
+		d, bad := readFinite(v, w, f)
 		if bad == nil {
 			dst.SetString(d.String())
 		}
@@ -452,4 +527,65 @@ func unmarshalJSON(self any, raw []byte) *mismatch {
 		return &mismatch{"UnmarshalJSON refused the value", err}
 	}
 	return nil
+}
+
+// setOctets fills an array of bytes from the text of a UUID, if it has 16, or from as many bytes.
+func setOctets(dst reflect.Value, v value, w *wireType, f format) *mismatch {
+	content := v.bytes()
+	var octets []byte
+	if dst.Len() == 16 && len(content) == 36 {
+		digits := strings.ReplaceAll(string(content), "-", "")
+		if octets, _ = hex.DecodeString(digits); len(octets) == 16 && len(digits) == 32 {
+			reflect.Copy(dst, reflect.ValueOf(octets).Convert(reflect.SliceOf(dst.Type().Elem())))
+			return nil
+		}
+	}
+	octets, bad := decodeBytes(content, w, f)
+	if bad == nil && len(octets) != dst.Len() {
+		bad = mismatchf("the string has %d bytes", len(octets))
+	}
+	if bad == nil {
+		reflect.Copy(dst, reflect.ValueOf(octets).Convert(reflect.SliceOf(dst.Type().Elem())))
+	}
+	return bad
+}
+
+func intervalCodec(f format) codec {
+	return codec{fits: fitsUnit(f, fitsInterval), set: func(dst reflect.Value, v value, w *wireType) *mismatch {
+		var i Interval
+		ok := false
+		switch v.kind {
+		case kindNumber:
+			n, u, bad := numberUnit(v, w, f)
+			if bad != nil {
+				return bad
+			}
+			i, ok = intervalOf(n, u)
+		case kindString:
+			i, ok = parseInterval(v.text())
+		case kindObject:
+			var s structured
+			if s, ok = readStructured(v); ok {
+				i, ok = s.interval()
+			}
+		}
+		if !ok {
+			return mismatchf("%v is no interval", v.kind)
+		}
+		*dst.Addr().Interface().(*Interval) = i
+		return nil
+	}}
+}
+
+// intervalOf returns n units as an interval without months, and whether they are whole microseconds that fit.
+func intervalOf(n int64, u unit) (Interval, bool) {
+	switch u {
+	case unitDays:
+		return Interval{Days: int32(n)}, int64(int32(n)) == n
+	case unitNanos:
+		return Interval{Microseconds: n / 1000}, n%1000 == 0
+	}
+	each := int64(u) / int64(unitMicros)
+	micros := n * each
+	return Interval{Microseconds: micros}, micros/each == n
 }
