@@ -3,42 +3,63 @@ package pulsarx
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"sync/atomic"
+	"unsafe"
 
-	"github.com/hamba/avro/v2"
+	"github.com/tidemark-go/tidemark/pulsarx/internal/avro"
 )
-
-// maxWriterSchemas bounds how many writer schemas a codec keeps resolved; a topic has a handful. Beyond it they are resolved anew.
-const maxWriterSchemas = 1000
 
 // AvroCodec is Avro with schema resolution; see Avro and AvroSchema. It is safe for concurrent use.
 type AvroCodec[T any] struct{ reader *avroReader }
 
+// OneOf is embedded in a struct that stands for an Avro union: each of its other fields is a pointer to the Go type of one branch,
+// and at most one of them is set; with none set it is null.
+//
+//	type Payment struct {
+//		pulsarx.OneOf
+//		Card *Card
+//		Cash *int64
+//	}
+type OneOf = avro.OneOf
+
 // Avro is the codec of Pulsar's AVRO schema, with the schema reflected from T, always the same text for the same type:
 //
-//   - bool, integers, floats, string and []byte are Avro's; uint and uint64 have no Avro type. Avro's int and long are wider than
-//     Go's small integers: what another writer has put there and does not fit is cut to its low bits;
+//   - bool, integers, floats, string and []byte are Avro's; uint and uint64 have no Avro type;
 //   - time.Time is a timestamp-micros, time.Duration a long of nanoseconds, and [N]byte a fixed;
 //   - a pointer is a nullable union, null by default; slices are arrays, maps with string keys are maps;
-//   - a struct is a record named after its type, embedded structs give their fields to the outer one;
+//   - a struct is a record named after its type, embedded structs give their fields to the outer one; one that embeds OneOf is the
+//     union of what its fields point to, with null;
 //   - a type with MarshalText and UnmarshalText is a string.
 //
 // A field is named by its tag, or as in Go: `avro:"full_name,alias=name,default=7"`. An alias (several may stand there) is an
 // older name of the field, the default is what a message of an older writer reads as; it comes last and may hold commas. "-"
-// leaves a field out.
+// leaves a field out. A tag `doc:"..."` is the field's documentation. A field `_ struct{}` with the tag `avro:"com.example.Order"`
+// gives its struct a name. Further options give a field, or the elements of its slice or map, a logical type:
+//
+//	timestamp-millis, timestamp-micros, timestamp-nanos, local-timestamp-..., date    time.Time, or an int64 (date: int32)
+//	time-millis, time-micros    time.Duration, or an int32, int64
+//	decimal=12.2                precision and scale, for big.Rat, a string type, or one with MarshalText and UnmarshalText
+//	uuid                        a string, [16]byte, or a type with MarshalText and UnmarshalText
+//	enum=RED|GREEN              a string type: the record's enum, named after the type, or after the field for string itself
 //
 // Messages are decoded with their writer's schema, resolved against this one as the Avro specification says, except that the
-// names of records, enums and fixed are not compared, so that ProductV1 reads as ProductV2 where their fields agree, and that a
-// timestamp is read in its writer's unit. A field may become nullable or cease to be: a null that the reader has no place for is
-// an error of its message. A message without a schema version is taken as written with this schema.
+// names of records, enums and fixed are not compared, so that ProductV1 reads as ProductV2 where their fields agree, and that
+// times are read in their writer's unit and decimals in their writer's scale. A field may become nullable or cease to be: a null that
+// the reader has no place for is an error of its message, and so are a branch of a union and a symbol of an enum that the reader
+// does not have, and a number that does not fit the Go type. A message without a schema version is taken as written with this schema.
 func Avro[T any]() AvroCodec[T] {
-	return AvroCodec[T]{&avroReader{text: schemaText[T](avroTags)}}
+	return AvroCodec[T]{&avroReader{typ: reflect.TypeFor[T](), text: schemaText[T](avroTags)}}
 }
 
-// AvroSchema is Avro with the schema given as text, which is registered as it stands. T's fields are matched by name.
+// AvroSchema is Avro with the schema given as text, which is registered as it stands. T's fields are matched by name; what T does
+// not have is not read, and written as its default. A field may be of any type that Avro's documentation names for its schema, and of
+// type any: it holds bool, int64, float64, string, []byte, time.Time, time.Duration, json.Number (of a decimal), []any or
+// map[string]any, which T itself may be. A union reads into any, into a type that all its branches read into, behind a pointer where
+// it has null, and into a struct with OneOf.
 func AvroSchema[T any](text string) AvroCodec[T] {
-	return AvroCodec[T]{&avroReader{text: func() ([]byte, error) { return []byte(text), nil }}}
+	return AvroCodec[T]{&avroReader{typ: reflect.TypeFor[T](), text: func() ([]byte, error) { return []byte(text), nil }}}
 }
 
 // Schema returns Pulsar's AVRO with the definition, or why T or the text is not one.
@@ -57,14 +78,10 @@ func (c AvroCodec[T]) Encode(dst []byte, v T) (out []byte, err error) {
 		return nil, err
 	}
 	defer recovered(&err)
-	payload, err := own.api.Marshal(own.schema, &v)
-	if err != nil {
+	if out, err = avro.Encode(own.encoder, dst, &v); err != nil {
 		return nil, fmt.Errorf("pulsarx: Avro: %w", err)
 	}
-	if len(dst) == 0 {
-		return payload, nil
-	}
-	return append(dst, payload...), nil
+	return out, nil
 }
 
 // Decode reads the payload with the writer's schema, and returns what the reader's schema makes of it. A payload that ends early,
@@ -73,109 +90,155 @@ func (c AvroCodec[T]) Decode(r Raw) (v T, err error) {
 	if c.reader == nil {
 		return v, errNoAvroSchema
 	}
-	s, err := c.reader.resolved(r)
+	decoder, err := c.reader.decoder(r)
 	if err != nil {
 		return v, err
 	}
 	defer recovered(&err)
-	payload, err := checkAvro(s.writer, s.leveled, r.Value)
-	if err != nil {
-		return v, fmt.Errorf("pulsarx: Avro: %w", err)
-	}
-	if err := s.api.Unmarshal(s.schema, payload, &v); err != nil {
-		return v, fmt.Errorf("pulsarx: Avro: %w", err)
+	if err := avro.Decode(decoder, r.Value, &v); err != nil {
+		var none T
+		return none, fmt.Errorf("pulsarx: Avro: %w", err)
 	}
 	return v, nil
 }
 
 var errNoAvroSchema = errors.New("pulsarx: an AvroCodec is made by Avro or AvroSchema")
 
-func (c AvroCodec[T]) own() (*avroResolved, error) {
+func (c AvroCodec[T]) own() (*avroOwn, error) {
 	if c.reader == nil {
 		return nil, errNoAvroSchema
 	}
 	return c.reader.own()
 }
 
-// recovered turns a panic of the Avro library into an error.
+// recovered turns a panic of a value's own MarshalText or UnmarshalText into an error.
 func recovered(err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("pulsarx: Avro: %w", panicError{p})
 	}
 }
 
-// avroReader is a reader's schema, and the writer's schemas that were resolved against it.
+// avroReader is a reader's schema and Go type, and how to read what was written with others.
 type avroReader struct {
+	typ  reflect.Type
 	text func() ([]byte, error)
 
-	once  sync.Once
-	self  *avroResolved
-	err   error
-	cache sync.Map // writer's schema text -> func() (*avroResolved, error)
-	count atomic.Int64
+	once    sync.Once
+	self    *avroOwn
+	err     error
+	writers writerCache[*avro.Decoder]
 }
 
-// avroResolved decodes what one writer's schema wrote. The api is its own, since its cache of decoders does not tell schemas apart
-// that differ in defaults alone.
-type avroResolved struct {
+// avroOwn is the reader's own schema, compiled.
+type avroOwn struct {
 	text    []byte
-	writer  avro.Schema
-	leveled avro.Schema // writer, with null where the reader has it; writer itself where that makes no difference
-	schema  avro.Schema
-	api     avro.API
+	schema  *avro.Schema
+	encoder *avro.Encoder
+	decoder *avro.Decoder
 }
 
-func newAvroResolved(text []byte, writer, leveled, schema avro.Schema) *avroResolved {
-	// checkAvro has bounded every length by the payload's before the library reads it.
-	return &avroResolved{text, writer, leveled, schema, avro.Config{MaxByteSliceSize: -1}.Freeze()}
-}
-
-func (a *avroReader) own() (*avroResolved, error) {
-	a.once.Do(func() {
-		var text []byte
-		if text, a.err = a.text(); a.err != nil {
-			return
-		}
-		schema, err := parseAvro(text)
-		if err != nil {
-			a.err = fmt.Errorf("pulsarx: Avro schema: %w", err)
-			return
-		}
-		a.self = newAvroResolved(text, schema, schema, schema)
-	})
+func (a *avroReader) own() (*avroOwn, error) {
+	a.once.Do(func() { a.self, a.err = a.compile() })
 	return a.self, a.err
 }
 
-// resolved returns how to read a message that was written with r's schema.
-func (a *avroReader) resolved(r Raw) (*avroResolved, error) {
+func (a *avroReader) compile() (*avroOwn, error) {
+	text, err := a.text()
+	if err != nil {
+		return nil, err
+	}
+	own := &avroOwn{text: text}
+	if own.schema, err = avro.Parse(text, true); err != nil {
+		return nil, fmt.Errorf("pulsarx: Avro schema: %w", err)
+	}
+	if own.decoder, err = avro.NewDecoder(own.schema, own.schema, a.typ); err != nil {
+		return nil, fmt.Errorf("pulsarx: Avro schema for %v: %w", a.typ, err)
+	}
+	if own.encoder, err = avro.NewEncoder(own.schema, a.typ); err != nil {
+		return nil, fmt.Errorf("pulsarx: Avro schema for %v: %w", a.typ, err)
+	}
+	return own, nil
+}
+
+// decoder returns how to read a message that was written with r's schema.
+func (a *avroReader) decoder(r Raw) (*avro.Decoder, error) {
 	own, err := a.own()
 	switch {
-	case err != nil || len(r.Schema) == 0 && r.SchemaType == "":
-		return own, err
+	case err != nil:
+		return nil, err
+	case len(r.Schema) == 0 && r.SchemaType == "":
+		return own.decoder, nil
 	case r.SchemaType != "AVRO":
 		return nil, fmt.Errorf("pulsarx: the message was written with a schema of type %s, not AVRO", r.SchemaType)
-	case string(r.Schema) == string(own.text):
-		return own, nil
 	}
-	return a.resolve(own, r.Schema)
+	return a.writers.get(r.Schema, a)
 }
 
-// resolve resolves a writer's schema, once.
-func (a *avroReader) resolve(own *avroResolved, writer []byte) (*avroResolved, error) {
-	if f, ok := a.cache.Load(string(writer)); ok {
-		return f.(func() (*avroResolved, error))()
+// compiled is how to read what the writer's schema wrote.
+func (a *avroReader) compiled(schema []byte) (*avro.Decoder, error) {
+	own := a.self
+	if string(schema) == string(own.text) {
+		return own.decoder, nil
 	}
-	f := sync.OnceValues(func() (*avroResolved, error) { return resolveAvro(own, writer) })
-	if a.count.Load() < maxWriterSchemas {
-		if _, loaded := a.cache.LoadOrStore(string(writer), f); !loaded {
-			a.count.Add(1)
+	writer, err := avro.Parse(schema, false)
+	if err != nil {
+		return nil, fmt.Errorf("pulsarx: the writer's Avro schema: %w", err)
+	}
+	decoder, err := avro.NewDecoder(writer, own.schema, a.typ)
+	if err != nil {
+		return nil, fmt.Errorf("pulsarx: the writer's Avro schema does not resolve: %w", err)
+	}
+	return decoder, nil
+}
+
+// The limits on the writers' schemas that a codec keeps compiled; a topic has a handful. What is beyond is compiled anew.
+const (
+	maxWriterSchemas = 1000
+	maxWriterBytes   = 64 << 20
+)
+
+// writerCache keeps what was made of each writer's schema. The registry gives all messages of a version the same slice, so that the
+// slice finds it faster than the text.
+type writerCache[V any] struct {
+	recent [64]atomic.Pointer[writerEntry[V]] // by the slice's address
+	texts  sync.Map                           // text -> func() *writerEntry[V]
+	count  atomic.Int64
+	bytes  atomic.Int64
+}
+
+type writerEntry[V any] struct {
+	schema []byte
+	value  V
+	err    error
+}
+
+// compiler makes of a writer's schema what the cache keeps.
+type compiler[V any] interface {
+	compiled(schema []byte) (V, error)
+}
+
+func (c *writerCache[V]) get(schema []byte, by compiler[V]) (V, error) {
+	first := unsafe.SliceData(schema)
+	slot := &c.recent[uintptr(unsafe.Pointer(first))>>4%64]
+	if e := slot.Load(); e != nil && unsafe.SliceData(e.schema) == first && len(e.schema) == len(schema) {
+		return e.value, e.err
+	}
+	made, ok := c.texts.Load(string(schema))
+	if !ok {
+		made = sync.OnceValue(func() *writerEntry[V] {
+			v, err := by.compiled(schema)
+			return &writerEntry[V]{schema, v, err}
+		})
+		if c.count.Load() < maxWriterSchemas && c.bytes.Load() < maxWriterBytes {
+			var known bool
+			if made, known = c.texts.LoadOrStore(string(schema), made); !known {
+				c.count.Add(1)
+				c.bytes.Add(int64(len(schema)))
+			}
 		}
 	}
-	return f()
-}
-
-// parseAvro parses with a cache of its own: the library's shared one lets a schema refer to names that another one defined.
-func parseAvro(text []byte) (s avro.Schema, err error) {
-	defer recovered(&err)
-	return avro.ParseBytesWithCache(text, "", &avro.SchemaCache{})
+	e := *made.(func() *writerEntry[V])()
+	e.schema = schema
+	slot.Store(&e)
+	return e.value, e.err
 }

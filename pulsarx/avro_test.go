@@ -133,7 +133,7 @@ func TestAvroReflectionErrors(t *testing.T) {
 		"unknown option":    {pulsarx.Avro[badOption](), "unknown option"},
 		"bad default":       {pulsarx.Avro[badDefault](), "default"},
 		"default of type":   {pulsarx.Avro[wrongDefault](), "default"},
-		"large default":     {pulsarx.Avro[largeDefault](), "2^53"},
+		"large default":     {pulsarx.Avro[largeDefault](), "of type int"},
 		"half a default":    {pulsarx.Avro[halfDefault](), "whole number"},
 		"bad text":          {pulsarx.AvroSchema[int](`{"type":"recor"}`), "Avro schema"},
 		"dangling name":     {pulsarx.AvroSchema[int](`{"type":"array","items":"address"}`), "Avro schema"},
@@ -165,7 +165,7 @@ type (
 		A int `avro:"a,default=\"x\""`
 	}
 	largeDefault struct {
-		A int64 `avro:"a,default=9007199254740993"`
+		A int32 `avro:"a,default=9007199254740993"`
 	}
 	halfDefault struct {
 		A *int32 `avro:"a,default=1.5"`
@@ -221,7 +221,7 @@ func TestAvroResolution(t *testing.T) {
 		"reordered and dropped":     {`{"type":"record","name":"v1","fields":[{"name":"x","type":{"type":"array","items":"string"}},{"name":"name","type":"string"},{"name":"id","type":"int"}]}`, "\x02\x02x\x00\x06bob\x0a", v2{5, "bob", 7}, ""},
 		"missing without a default": {`{"type":"record","name":"v1","fields":[{"name":"id","type":"int"}]}`, "\x0a", v2{}, "full_name"},
 		"not promotable":            {`{"type":"record","name":"v1","fields":[{"name":"id","type":"string"},{"name":"name","type":"string"}]}`, "\x02x\x02x", v2{}, "resolve"},
-		"Java's inner class":        {`{"type":"record","name":"Outer$Inner","fields":[{"name":"id","type":"int"},{"name":"name","type":"string"}]}`, bob, v2{}, "Outer$Inner"},
+		"Java's inner class":        {`{"type":"record","name":"Outer$Inner","fields":[{"name":"id","type":"int"},{"name":"name","type":"string"}]}`, bob, v2{5, "bob", 7}, ""},
 		"no schema at all":          {`{"type":`, bob, v2{}, "writer's Avro schema"},
 		"ends early":                {`{"type":"record","name":"v1","fields":[{"name":"id","type":"int"},{"name":"name","type":"string"}]}`, "\x0a\x06bo", v2{}, "ends early"},
 		"ends at once":              {`{"type":"record","name":"v1","fields":[{"name":"id","type":"int"},{"name":"name","type":"string"}]}`, "", v2{}, "ends early"},

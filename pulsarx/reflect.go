@@ -2,27 +2,33 @@ package pulsarx
 
 import (
 	"cmp"
-	"encoding"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/big"
 	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tidemark-go/tidemark/pulsarx/internal/avro"
 )
 
 // The JSON of an Avro schema. Structs, so that the same type always gives the same text.
 type (
 	avroRecord struct {
-		Type   string      `json:"type"`
-		Name   string      `json:"name"`
-		Fields []avroField `json:"fields"`
+		Type      string      `json:"type"`
+		Name      string      `json:"name"`
+		Namespace string      `json:"namespace,omitempty"`
+		Doc       string      `json:"doc,omitempty"`
+		Fields    []avroField `json:"fields"`
 	}
 	avroField struct {
 		Name    string          `json:"name"`
 		Aliases []string        `json:"aliases,omitempty"`
+		Doc     string          `json:"doc,omitempty"`
 		Type    any             `json:"type"`
 		Default json.RawMessage `json:"default,omitempty"`
 	}
@@ -39,9 +45,16 @@ type (
 		Name string `json:"name"`
 		Size int    `json:"size"`
 	}
+	avroEnum struct {
+		Type    string   `json:"type"`
+		Name    string   `json:"name"`
+		Symbols []string `json:"symbols"`
+	}
 	avroLogical struct {
 		Type        string `json:"type"`
 		LogicalType string `json:"logicalType"`
+		Precision   int    `json:"precision,omitempty"`
+		Scale       int    `json:"scale,omitempty"`
 	}
 )
 
@@ -49,8 +62,13 @@ type (
 type fieldTag struct {
 	name       string
 	aliases    []string
+	doc        string
 	def        *string
 	skip, null bool
+	logical    string // a logical type's name, or "enum"
+	digits     int    // of a decimal
+	scale      int
+	symbols    []string // of an enum
 }
 
 // tagReader reads the tags of one encoding.
@@ -65,14 +83,14 @@ var (
 )
 
 func readAvroTag(f reflect.StructField) (fieldTag, error) {
+	t := fieldTag{name: f.Name, doc: f.Tag.Get("doc")}
 	text, ok := f.Tag.Lookup("avro")
 	if !ok {
-		return fieldTag{name: f.Name}, nil
+		return t, nil
 	}
 	if text == "-" {
 		return fieldTag{skip: true}, nil
 	}
-	var t fieldTag
 	name, rest, more := strings.Cut(text, ",")
 	for t.name = name; more; {
 		if def, ok := strings.CutPrefix(rest, "default="); ok {
@@ -84,16 +102,49 @@ func readAvroTag(f reflect.StructField) (fieldTag, error) {
 		}
 		var option string
 		option, rest, more = strings.Cut(rest, ",")
-		alias, ok := strings.CutPrefix(option, "alias=")
-		if !ok {
-			return t, fmt.Errorf("tag %q: unknown option %q", text, option)
+		if err := t.option(option); err != nil {
+			return t, fmt.Errorf("tag %q: %w", text, err)
 		}
-		t.aliases = append(t.aliases, alias)
 	}
 	if t.name == "" {
 		return t, fmt.Errorf("tag %q names nothing", text)
 	}
 	return t, nil
+}
+
+func (t *fieldTag) option(option string) (err error) {
+	name, value, _ := strings.Cut(option, "=")
+	if name == "alias" && value != "" {
+		t.aliases = append(t.aliases, value)
+		return nil
+	}
+	if t.logical != "" {
+		return fmt.Errorf("%q beside %q", option, t.logical)
+	}
+	t.logical = name
+	switch {
+	case name == "decimal":
+		digits, scale, _ := strings.Cut(value, ".")
+		t.digits, err = strconv.Atoi(digits)
+		if scale != "" && err == nil {
+			t.scale, err = strconv.Atoi(scale)
+		}
+		if err != nil || t.digits <= 0 || t.scale < 0 || t.scale > t.digits {
+			return fmt.Errorf("%q is not decimal=precision.scale", option)
+		}
+	case name == "enum":
+		t.symbols = strings.Split(value, "|")
+	case value != "" || logicalBase[name] == "":
+		return fmt.Errorf("unknown option %q", option)
+	}
+	return nil
+}
+
+// logicalBase are the types under the logical types that an option names.
+var logicalBase = map[string]string{
+	"date": "int", "time-millis": "int", "time-micros": "long", "timestamp-millis": "long", "timestamp-micros": "long",
+	"timestamp-nanos": "long", "local-timestamp-millis": "long", "local-timestamp-micros": "long", "local-timestamp-nanos": "long",
+	"uuid": "string",
 }
 
 func readJSONTag(f reflect.StructField) (fieldTag, error) {
@@ -113,8 +164,8 @@ func schemaText[T any](tags tagReader) func() ([]byte, error) {
 		for typ.Kind() == reflect.Pointer {
 			typ = typ.Elem()
 		}
-		b := schemaBuilder{tags: tags, named: map[string]reflect.Type{}}
-		schema, err := b.of(typ)
+		b := schemaBuilder{tags, map[string]reflect.Type{}, map[string][]string{}}
+		schema, err := b.of(typ, &fieldTag{})
 		if err != nil {
 			return nil, fmt.Errorf("pulsarx: schema of %v: %w", typ, err)
 		}
@@ -122,7 +173,7 @@ func schemaText[T any](tags tagReader) func() ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("pulsarx: schema of %v: %w", typ, err)
 		}
-		if _, err := parseAvro(text); err != nil {
+		if _, err := avro.Parse(text, true); err != nil {
 			return nil, fmt.Errorf("pulsarx: schema of %v: %w", typ, err)
 		}
 		return text, nil
@@ -130,63 +181,143 @@ func schemaText[T any](tags tagReader) func() ([]byte, error) {
 }
 
 type schemaBuilder struct {
-	tags  tagReader
-	named map[string]reflect.Type // the types that have been defined: a second use is a reference
+	tags    tagReader
+	named   map[string]reflect.Type // the types that have been defined: a second use is a reference
+	symbols map[string][]string     // of the enums
 }
 
 var (
-	timeType            = reflect.TypeFor[time.Time]()
-	textMarshalerType   = reflect.TypeFor[encoding.TextMarshaler]()
-	textUnmarshalerType = reflect.TypeFor[encoding.TextUnmarshaler]()
+	timeType     = reflect.TypeFor[time.Time]()
+	durationType = reflect.TypeFor[time.Duration]()
+	ratType      = reflect.TypeFor[big.Rat]()
 )
 
-func (b schemaBuilder) of(t reflect.Type) (any, error) {
-	if t == timeType && !b.tags.json {
-		return avroLogical{"long", "timestamp-micros"}, nil
+var basicTypes = map[reflect.Kind]string{
+	reflect.Bool: "boolean", reflect.Int8: "int", reflect.Int16: "int", reflect.Int32: "int", reflect.Uint8: "int",
+	reflect.Uint16: "int", reflect.Int: "long", reflect.Int64: "long", reflect.Uint32: "long", reflect.Float32: "float",
+	reflect.Float64: "double", reflect.String: "string",
+}
+
+// of is the schema of t. The tag is that of the field; a logical type in it is taken by the first type that may have it.
+func (b schemaBuilder) of(t reflect.Type, tag *fieldTag) (any, error) {
+	if schema, err := b.logical(t, tag); schema != nil || err != nil {
+		return schema, err
 	}
-	if t.Implements(textMarshalerType) && reflect.PointerTo(t).Implements(textUnmarshalerType) {
+	switch {
+	case t == timeType && !b.tags.json:
+		return avroLogical{Type: "long", LogicalType: "timestamp-micros"}, nil
+	case t == ratType:
+		return nil, errors.New("a big.Rat has the option decimal=precision.scale")
+	case avro.IsText(t):
 		return "string", nil
+	}
+	if name := basicTypes[t.Kind()]; name != "" {
+		return name, nil
 	}
 	switch t.Kind() {
-	case reflect.Bool:
-		return "boolean", nil
-	case reflect.Int8, reflect.Int16, reflect.Int32, reflect.Uint8, reflect.Uint16:
-		return "int", nil
-	case reflect.Int, reflect.Int64, reflect.Uint32:
-		return "long", nil
-	case reflect.Float32:
-		return "float", nil
-	case reflect.Float64:
-		return "double", nil
-	case reflect.String:
-		return "string", nil
 	case reflect.Pointer:
-		return b.nullable(t.Elem())
+		return b.nullable(t.Elem(), tag)
 	case reflect.Array:
 		return b.fixed(t)
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
 			return "bytes", nil
 		}
-		items, err := b.of(t.Elem())
+		items, err := b.of(t.Elem(), tag)
 		return avroArray{"array", items}, err
 	case reflect.Map:
 		if t.Key().Kind() != reflect.String {
 			return nil, fmt.Errorf("%v: the keys of a map are strings", t)
 		}
-		values, err := b.of(t.Elem())
+		values, err := b.of(t.Elem(), tag)
 		return avroMap{"map", values}, err
 	case reflect.Struct:
+		if avro.IsOneOf(t) && !b.tags.json {
+			return b.oneOf(t)
+		}
 		return b.record(t)
 	}
 	return nil, fmt.Errorf("%v has no Avro type", t)
 }
 
-func (b schemaBuilder) nullable(elem reflect.Type) (any, error) {
-	if elem.Kind() == reflect.Pointer {
-		return nil, fmt.Errorf("%v has no Avro type", reflect.PointerTo(elem))
+// logical is the schema of t with the tag's logical type, nil where the tag has none or t is none that has it.
+func (b schemaBuilder) logical(t reflect.Type, tag *fieldTag) (any, error) {
+	name := tag.logical
+	isText := t.Kind() == reflect.String || t != timeType && avro.IsText(t)
+	switch {
+	case name == "":
+		return nil, nil
+	case name == "decimal" && (t == ratType || isText):
+		tag.logical = ""
+		return avroLogical{"bytes", "decimal", tag.digits, tag.scale}, nil
+	case name == "enum" && isText:
+		tag.logical = ""
+		return b.enum(t, tag)
+	case mayBe(t, name, isText):
+		tag.logical = ""
+		return avroLogical{Type: logicalBase[name], LogicalType: name}, nil
 	}
-	inner, err := b.of(elem)
+	return nil, nil
+}
+
+// mayBe says whether a t may have the logical type, which is one of logicalBase.
+func mayBe(t reflect.Type, name string, isText bool) bool {
+	switch base := logicalBase[name]; {
+	case name == "uuid":
+		return isText || t.Kind() == reflect.Array && t.Elem().Kind() == reflect.Uint8 && t.Len() == 16
+	case t == durationType:
+		return strings.HasPrefix(name, "time-")
+	case t == timeType:
+		return base != "" && !strings.HasPrefix(name, "time-")
+	case base == "long":
+		return t.Kind() == reflect.Int64
+	default:
+		return base == "int" && t.Kind() == reflect.Int32
+	}
+}
+
+func (b schemaBuilder) enum(t reflect.Type, tag *fieldTag) (any, error) {
+	name := avroName(t)
+	if t.PkgPath() == "" { // string itself
+		name, t = tag.name, reflect.StructOf(nil)
+	}
+	if seen, err := b.seen(name, t); seen || err != nil {
+		if known := b.symbols[name]; err == nil && !slices.Equal(known, tag.symbols) {
+			err = fmt.Errorf("the enum %s has the symbols %v, and %v elsewhere", name, tag.symbols, known)
+		}
+		return name, err
+	}
+	b.symbols[name] = tag.symbols
+	return avroEnum{"enum", name, tag.symbols}, nil
+}
+
+func (b schemaBuilder) oneOf(t reflect.Type) (any, error) {
+	branches := []any{"null"}
+	for _, f := range avro.GoFields(t) {
+		if f.Type.Kind() != reflect.Pointer {
+			return nil, fmt.Errorf("%v: %s is no pointer to the type of a branch", t, f.StructField.Name)
+		}
+		tag, err := b.tags.read(f.StructField)
+		if err != nil {
+			return nil, fmt.Errorf("%v: %w", t, err)
+		}
+		branch, err := b.of(f.Type.Elem(), &tag)
+		if err == nil && tag.logical != "" {
+			err = fmt.Errorf("the option %s does not fit %v", tag.logical, f.Type)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%v: %s: %w", t, f.StructField.Name, err)
+		}
+		branches = append(branches, branch)
+	}
+	return branches, nil
+}
+
+func (b schemaBuilder) nullable(elem reflect.Type, tag *fieldTag) (any, error) {
+	inner, err := b.of(elem, tag)
+	if _, union := inner.([]any); union && err == nil {
+		err = fmt.Errorf("%v has no Avro type", reflect.PointerTo(elem))
+	}
 	return []any{"null", inner}, err
 }
 
@@ -216,15 +347,27 @@ func (b schemaBuilder) seen(name string, t reflect.Type) (bool, error) {
 }
 
 func (b schemaBuilder) record(t reflect.Type) (any, error) {
-	name := avroName(t)
-	if name == "" {
+	record := avroRecord{Type: "record", Name: avroName(t)}
+	if f, ok := t.FieldByName("_"); ok && !b.tags.json {
+		record.Doc = f.Tag.Get("doc")
+		if full := f.Tag.Get("avro"); full != "" {
+			at := strings.LastIndexByte(full, '.')
+			record.Namespace, record.Name = full[:max(at, 0)], full[at+1:]
+		}
+	}
+	if record.Name == "" {
 		return nil, errors.New("a struct type without a name")
+	}
+	name := record.Name
+	if record.Namespace != "" {
+		name = record.Namespace + "." + name
 	}
 	if seen, err := b.seen(name, t); seen || err != nil {
 		return name, err
 	}
-	fields, err := b.fields(t, []avroField{})
-	return avroRecord{"record", name, fields}, err
+	var err error
+	record.Fields, err = b.fields(t, []avroField{})
+	return record, err
 }
 
 func (b schemaBuilder) fields(t reflect.Type, to []avroField) ([]avroField, error) {
@@ -258,11 +401,14 @@ func (b schemaBuilder) fields(t reflect.Type, to []avroField) ([]avroField, erro
 }
 
 func (b schemaBuilder) field(t reflect.Type, tag fieldTag) (avroField, error) {
-	schema, err := b.of(t)
+	schema, err := b.of(t, &tag)
+	if err == nil && tag.logical != "" {
+		err = fmt.Errorf("the option %s does not fit %v", tag.logical, t)
+	}
 	if err != nil {
 		return avroField{}, err
 	}
-	field := avroField{Name: tag.name, Aliases: tag.aliases, Type: schema}
+	field := avroField{Name: tag.name, Aliases: tag.aliases, Doc: tag.doc, Type: schema}
 	union, null := schema.([]any)
 	mayBeNil := t.Kind() == reflect.Slice || t.Kind() == reflect.Map
 	if !null && b.tags.json && (tag.null || mayBeNil) {
@@ -275,7 +421,7 @@ func (b schemaBuilder) field(t reflect.Type, tag fieldTag) (avroField, error) {
 		field.Type, field.Default = union, json.RawMessage("null")
 	default:
 		if null { // the default is of a union's first branch
-			field.Type, schema = []any{union[1], union[0]}, union[1]
+			field.Type, schema = append([]any{union[1], union[0]}, union[2:]...), union[1]
 		}
 		field.Default, err = defaultJSON(schema, *tag.def)
 	}
@@ -284,15 +430,22 @@ func (b schemaBuilder) field(t reflect.Type, tag fieldTag) (avroField, error) {
 
 // defaultJSON writes a tag's default as the JSON of its schema's type: text for strings, bytes and fixed, JSON for all others.
 func defaultJSON(schema any, text string) (json.RawMessage, error) {
-	if _, fixed := schema.(avroFixed); fixed || schema == "string" || schema == "bytes" {
+	_, isFixed := schema.(avroFixed)
+	_, isEnum := schema.(avroEnum)
+	logical, _ := schema.(avroLogical)
+	if logical.LogicalType == "decimal" {
+		characters, err := avro.DecimalDefault(text, logical.Precision, logical.Scale)
+		if err != nil {
+			return nil, fmt.Errorf("default %q: %w", text, err)
+		}
+		return json.Marshal(characters)
+	}
+	if isFixed || isEnum || schema == "string" || schema == "bytes" || logical.Type == "string" {
 		return json.Marshal(text)
 	}
-	logical, _ := schema.(avroLogical)
-	if schema == "int" || schema == "long" || logical.Type == "long" {
-		const exact = 1 << 53 // the Avro library keeps defaults as float64
-		n, err := strconv.ParseInt(text, 10, 64)
-		if err != nil || n < -exact || n > exact {
-			return nil, fmt.Errorf("default %q is not a whole number up to 2^53", text)
+	if schema == "int" || schema == "long" || logical.Type == "long" || logical.Type == "int" {
+		if _, err := strconv.ParseInt(text, 10, 64); err != nil {
+			return nil, fmt.Errorf("default %q is not a whole number", text)
 		}
 	}
 	if !json.Valid([]byte(text)) {
