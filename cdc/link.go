@@ -1,5 +1,7 @@
 package cdc
 
+import "errors"
+
 // Primary-key changes: Postgres logs one change, which Debezium writes as a delete of the old key, perhaps a tombstone, and a create of
 // the new one. It links them by headers, which Debezium Server sends as properties of the message.
 const (
@@ -21,6 +23,12 @@ func (d *Decoder[T]) readLink(event *Event[T]) (err error) {
 	}
 	if text := event.Record.Properties[name]; text != "" {
 		*key, err = parseKey([]byte(text), &d.keySchemas, nil)
+	}
+	var bad *DecodeError
+	if errors.As(err, &bad) {
+		located := *bad
+		located.Reason = "property " + name + ": " + bad.Reason
+		return &located
 	}
 	return err
 }

@@ -72,7 +72,7 @@ const maxSharedText = 256
 func (e *envelope) collect(m image) {
 	for i := range m.cells {
 		f, c := m.fields[i], &m.cells[i]
-		if f == nil || !f.isText || !c.value.plain || len(c.value.raw) > maxSharedText || m.types[i].of() == classDecimal {
+		if f == nil || !f.isText || !c.value.plain || len(c.value.raw) > maxSharedText || m.types[i].rewritten() {
 			continue
 		}
 		c.from = len(e.texts)

@@ -56,6 +56,9 @@ func (w *wireType) of() class {
 	return w.class
 }
 
+// rewritten says whether a string's content is not what a string field takes.
+func (w *wireType) rewritten() bool { return w.of() == classDecimal || w.of() == classBits }
+
 // isObjectValue says whether a JSON object of this type is one value rather than a struct.
 func (w *wireType) isObjectValue() bool {
 	switch w.of() {
