@@ -22,6 +22,8 @@ type ClientOptions struct {
 	AdminURL string
 	// Token is a JSON Web Token to authenticate with. It excludes Pulsar.Authentication.
 	Token string
+	// Encryption has the keys that producers with EncryptionKeys encrypt with, and that consumers and replays decrypt with.
+	Encryption Encryption
 	// Logger gets the background warnings of pulsar-client-go: lost connections and the like, never payloads, properties or
 	// credentials. By default they are dropped, since whatever concerns a caller is returned as an error too.
 	Logger *slog.Logger

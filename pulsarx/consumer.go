@@ -68,6 +68,7 @@ func NewConsumer[T any](ctx context.Context, c *Client, d Decoder[T], o Consumer
 		NackRedeliveryDelay:            10 * time.Millisecond, // for missing messages alone
 		NackPrecisionBit:               new(int64),
 		AckWithResponse:                true, // so that a lost acknowledgement is noticed
+		Decryption:                     c.decryption(),
 		EnableBatchIndexAcknowledgment: true, // without it the client drops some acknowledgements after a redelivery
 	}
 	what := fmt.Sprintf("consumer of %v as %s", o.Topics, o.Subscription)

@@ -20,8 +20,18 @@ var (
 	// ErrDrainTimeout says that handlers were still running when ConsumerOptions.DrainTimeout had passed after Run was stopped.
 	// What they worked on is not acknowledged.
 	ErrDrainTimeout = errors.New("pulsarx: handlers still running after the drain timeout")
-	// ErrSendTimeout says that a message had no outcome within ProducerOptions.SendTimeout. It may or may not be in the topic.
+	// ErrSendTimeout says that a message had no outcome within ProducerOptions.SendTimeout, or that earlier ones had none and the
+	// broker turned out to have lost the producer, which is made anew. The message may or may not be in the topic.
 	ErrSendTimeout = errors.New("pulsarx: send timed out")
+	// ErrQueueFull says that ProducerOptions.MaxPending messages were on their way, or the client's memory was full, and FailWhenFull
+	// is set. The message was not sent.
+	ErrQueueFull = errors.New("pulsarx: the queue of messages on their way is full")
+	// ErrMessageTooLarge says that a message is larger than the broker takes, or may be. It was not sent.
+	ErrMessageTooLarge = errors.New("pulsarx: message too large")
+	// ErrTopicTerminated says that the topic was terminated: it takes no messages any more.
+	ErrTopicTerminated = errors.New("pulsarx: topic terminated")
+	// ErrNonPersistent says that a non-persistent topic cannot do what was asked of it.
+	ErrNonPersistent = errors.New("pulsarx: not on a non-persistent topic")
 	// ErrGap is what Replay returns when messages that were there when it began cannot be read any more, because the topic was
 	// trimmed, truncated or deleted meanwhile.
 	ErrGap = errors.New("pulsarx: messages vanished while they were replayed")

@@ -9,50 +9,6 @@ import (
 	"github.com/apache/pulsar-client-go/pulsar"
 )
 
-// ProducerOptions configure a producer. Only Topic is required.
-type ProducerOptions[T any] struct {
-	// Topic to send to; a short name is persistent://public/default/name.
-	Topic string
-	// Name of the producer, unique for the topic; the broker makes one by default.
-	Name string
-	// Key returns the key that routes and orders the message: all messages of a key go to one partition, which Murmur3_32Hash
-	// chooses as in Java and Python. Without Key, or where it returns "", partitions take turns, batch by batch.
-	Key func(T) string
-	// EventTime returns when the value happened; a zero time is none.
-	EventTime func(T) time.Time
-	Batching  Batching
-	// MaxPending bounds the messages of a partition that wait for the broker's receipt; 1000 by default. Send and SendAsync wait
-	// for a place.
-	MaxPending int
-	// SendTimeout is when a message without a receipt fails with ErrSendTimeout; 30 s by default. It keeps its place among
-	// MaxPending, and may still reach the topic when the broker is back.
-	SendTimeout time.Duration
-}
-
-func (o ProducerOptions[T]) withDefaults() ProducerOptions[T] {
-	o.Batching = o.Batching.withDefaults()
-	o.MaxPending = cmp.Or(o.MaxPending, 1000)
-	o.SendTimeout = cmp.Or(o.SendTimeout, 30*time.Second)
-	return o
-}
-
-func (o ProducerOptions[T]) validate() error {
-	var errs []error
-	if o.Topic == "" {
-		errs = append(errs, errors.New("ProducerOptions.Topic is missing"))
-	}
-	if err := o.Batching.withDefaults().validate(); err != nil {
-		errs = append(errs, err)
-	}
-	if o.MaxPending < 0 {
-		errs = append(errs, fmt.Errorf("ProducerOptions.MaxPending is %d", o.MaxPending))
-	}
-	if o.SendTimeout < 0 {
-		errs = append(errs, fmt.Errorf("ProducerOptions.SendTimeout is %v", o.SendTimeout))
-	}
-	return errors.Join(errs...)
-}
-
 // SubscriptionType is how the consumers of a subscription share its messages.
 type SubscriptionType int
 

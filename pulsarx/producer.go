@@ -1,35 +1,135 @@
 package pulsarx
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
-	"go.opentelemetry.io/otel/attribute"
+	"github.com/apache/pulsar-client-go/pulsar/backoff"
+	"github.com/spaolacci/murmur3"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 )
 
-// SendOption sets something of one message.
-type SendOption func(*pulsar.ProducerMessage)
-
-// EventTime says when the message's value happened, for this message in place of ProducerOptions.EventTime. Pulsar keeps
-// milliseconds since 1970; earlier times are refused when the message is sent.
-func EventTime(t time.Time) SendOption {
-	return func(m *pulsar.ProducerMessage) { m.EventTime = t }
+// ProducerOptions configure a producer. Only Topic is required.
+type ProducerOptions[T any] struct {
+	// Topic to send to; a short name is persistent://public/default/name.
+	Topic string
+	// Name of the producer, unique for the topic; the broker makes one by default. Messages that are sent alone, such as delayed ones,
+	// go through a second producer, Name + "-alone", which is made with the first of them.
+	Name string
+	// Key returns the key that routes and orders the message: all messages of a key go to one partition, which Murmur3_32Hash
+	// chooses as in Java and Python. Without Key, or where it returns "", partitions take turns, batch by batch.
+	Key func(T) string
+	// EventTime returns when the value happened; a zero time is none.
+	EventTime func(T) time.Time
+	Batching  Batching
+	// MaxPending bounds the messages of a partition that wait for the broker's receipt; 1000 by default. Send and SendAsync wait
+	// for a place, unless FailWhenFull. With Chunking it bounds the chunks of all partitions.
+	MaxPending int
+	// FailWhenFull makes a message fail with ErrQueueFull, at once, where MaxPending messages are on their way, or where the client's
+	// memory limit (ClientOptions.Pulsar.MemoryLimitBytes, 64 MiB by default) is reached.
+	FailWhenFull bool
+	// SendTimeout is when a message without a receipt fails with ErrSendTimeout; 30 s by default. It keeps its place among
+	// MaxPending, and may still reach the topic when the broker is back.
+	SendTimeout time.Duration
+	// Deduplicate sends every message with a number of the caller's, SequenceID, and in a batch of its own, so that a namespace with
+	// deduplication drops what its partition already has from this Name: after a crash, a source is sent again with the same numbers
+	// and every message is stored once. The numbers of a partition have to grow. Name is required. What was dropped counts as sent;
+	// its id has the ledger -1.
+	Deduplicate bool
+	// Chunking cuts what is larger than MaxMessageBytes into chunks, which consumers put together again. No message is batched then.
+	Chunking bool
+	// MaxMessageBytes is the broker's maxMessageSize; 5 MiB by default, there as here. A message that may be larger, with its key and
+	// properties, fails with ErrMessageTooLarge before it is sent.
+	MaxMessageBytes int
+	// EncryptionKeys are the names of the public keys that messages are encrypted for, each of which suffices to read them;
+	// ClientOptions.Encryption has the keys.
+	EncryptionKeys []string
 }
 
-// Key sets the message's key in place of ProducerOptions.Key.
-func Key(key string) SendOption {
-	return func(m *pulsar.ProducerMessage) { m.Key = key }
+func (o ProducerOptions[T]) withDefaults() ProducerOptions[T] {
+	if o.Deduplicate {
+		o.Batching.MaxMessages = -1
+	}
+	o.Batching = o.Batching.withDefaults()
+	o.MaxPending = cmp.Or(o.MaxPending, 1000)
+	o.SendTimeout = cmp.Or(o.SendTimeout, 30*time.Second)
+	o.MaxMessageBytes = cmp.Or(o.MaxMessageBytes, 5<<20)
+	return o
 }
 
-// Property adds a property.
-func Property(name, value string) SendOption {
-	return func(m *pulsar.ProducerMessage) { propertyCarrier{&m.Properties}.Set(name, value) }
+func (o ProducerOptions[T]) validate() error {
+	var errs []error
+	if o.Topic == "" {
+		errs = append(errs, errors.New("ProducerOptions.Topic is missing"))
+	}
+	if err := o.Batching.withDefaults().validate(); err != nil {
+		errs = append(errs, err)
+	}
+	if o.MaxPending < 0 {
+		errs = append(errs, fmt.Errorf("ProducerOptions.MaxPending is %d", o.MaxPending))
+	}
+	if o.SendTimeout < 0 {
+		errs = append(errs, fmt.Errorf("ProducerOptions.SendTimeout is %v", o.SendTimeout))
+	}
+	if o.MaxMessageBytes < 0 {
+		errs = append(errs, fmt.Errorf("ProducerOptions.MaxMessageBytes is %d", o.MaxMessageBytes))
+	}
+	if o.Deduplicate && o.Name == "" {
+		errs = append(errs, errors.New("ProducerOptions.Deduplicate needs a Name: the broker remembers the numbers of each name"))
+	}
+	if o.Deduplicate && nonPersistent(o.Topic) {
+		errs = append(errs, fmt.Errorf("ProducerOptions.Deduplicate: %w: %s", ErrNonPersistent, o.Topic))
+	}
+	for _, name := range o.EncryptionKeys {
+		if name == "" {
+			errs = append(errs, errors.New("ProducerOptions.EncryptionKeys holds an empty name"))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// client are the options as the client has them. It must not block: a producer of it that is given up would block for ever.
+func (o ProducerOptions[T]) client(c *Client, schema pulsar.Schema) (pulsar.ProducerOptions, error) {
+	options := pulsar.ProducerOptions{
+		Topic:                   o.Topic,
+		Name:                    o.Name,
+		Schema:                  schema,
+		SendTimeout:             -1, // deliver watches; the client's own watch outlives Close by the timeout
+		MaxPendingMessages:      o.MaxPending,
+		DisableBlockIfQueueFull: true,
+		DisableBatching:         o.Chunking,
+		EnableChunking:          o.Chunking,
+		BackOffPolicyFunc:       func() backoff.Policy { return &reconnects{} },
+	}
+	o.Batching.apply(&options)
+	options.MessageRouter = router(options)
+	if len(o.EncryptionKeys) > 0 {
+		encryption, err := c.options.Encryption.producer(o.EncryptionKeys)
+		if err != nil {
+			return options, err
+		}
+		options.Encryption = encryption
+	}
+	return options, nil
+}
+
+// router chooses partitions by the key and, where there is none, by the ordering key; the client's own does it the other way round.
+func router(o pulsar.ProducerOptions) func(*pulsar.ProducerMessage, pulsar.TopicMetadata) int {
+	hash := func(key string) uint32 { return murmur3.Sum32([]byte(key)) & 0x7fffffff }
+	turns := pulsar.NewDefaultRouter(hash, o.BatchingMaxMessages, o.BatchingMaxSize, o.BatchingMaxPublishDelay, o.DisableBatching)
+	return func(m *pulsar.ProducerMessage, topic pulsar.TopicMetadata) int {
+		if m.Key == "" {
+			return turns(m, topic.NumPartitions())
+		}
+		return int(hash(m.Key) % topic.NumPartitions())
+	}
 }
 
 // Producer sends values of T to a topic. It is safe for concurrent use, and keeps the order of one goroutine's messages of one
@@ -38,34 +138,26 @@ type Producer[T any] struct {
 	client   *Client
 	codec    Codec[T]
 	options  ProducerOptions[T]
-	producer pulsar.Producer
+	main     *line
 	attrs    metric.MeasurementOption
 	recorded []metric.RecordOption // attrs alone, as most messages have them
 	added    []metric.AddOption
+	spanName string
 	span     []trace.SpanStartOption
 
-	wake chan struct{} // of the goroutine that calls callbacks, 1 place
-	done chan struct{} // closed when it has ended
+	wake    chan struct{} // of the goroutine that calls callbacks, 1 place
+	done    chan struct{} // closed when it has ended
+	room    chan struct{} // for who waits for a place, 1 place
+	waiters atomic.Int32
 
 	mu      sync.Mutex
+	single  *line     // for messages that are sent alone, made by the first; main where all are
 	closed  bool      // no new messages
 	ended   bool      // nothing is pending and nothing can come
+	last    uint64    // number of the newest delivery
 	pending delivery  // head of the ring of messages without an outcome, oldest first
 	settled []outcome // with one, whose callbacks have not been called
-}
-
-// delivery is one message on its way, in a ring. Whoever takes it out of the ring owns its one outcome.
-type delivery struct {
-	prev, next *delivery
-	start      time.Time
-	span       trace.Span
-	callback   func(MessageID, error)
-}
-
-type outcome struct {
-	*delivery
-	id  MessageID
-	err error
+	flushes []*flushing
 }
 
 // NewProducer registers the codec's schema with the topic and returns a producer. Where the broker refuses the schema, the error
@@ -84,28 +176,30 @@ func NewProducer[T any](ctx context.Context, c *Client, codec Codec[T], o Produc
 	if err != nil {
 		return nil, fmt.Errorf("pulsarx: producer for %s: %w", o.Topic, err)
 	}
-	options := pulsar.ProducerOptions{
-		Topic:              o.Topic,
-		Name:               o.Name,
-		Schema:             registered,
-		SendTimeout:        -1, // deliver watches; the client's own watch outlives Close by the timeout
-		MaxPendingMessages: o.MaxPending,
-		HashingScheme:      pulsar.Murmur3_32Hash,
+	options, err := o.client(c, registered)
+	if err != nil {
+		return nil, fmt.Errorf("pulsarx: producer for %s: %w", o.Topic, err)
 	}
-	o.Batching.apply(&options)
-	producer, err := open(ctx, c, "producer for "+o.Topic,
-		func() (pulsar.Producer, error) { return c.pulsar.CreateProducer(options) }, pulsar.Producer.Close)
+	main, err := openLine(ctx, c, options)
 	if err != nil {
 		return nil, err
 	}
 	set := where(o.Topic, "")
 	attrs := metric.WithAttributeSet(set)
 	p := &Producer[T]{
-		client: c, codec: codec, options: o, producer: producer,
+		client: c, codec: codec, options: o, main: main,
 		attrs: attrs, recorded: []metric.RecordOption{attrs}, added: []metric.AddOption{attrs},
-		span: []trace.SpanStartOption{trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(set.ToSlice()...)},
+		spanName: "send " + o.Topic,
+		span: []trace.SpanStartOption{
+			trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(append(set.ToSlice(), operation("send")...)...),
+		},
 		wake: make(chan struct{}, 1),
 		done: make(chan struct{}),
+		room: make(chan struct{}, 1),
+	}
+	main.fail = p.failLine(main)
+	if main.alone {
+		p.single = main
 	}
 	p.pending.prev, p.pending.next = &p.pending, &p.pending
 	go p.deliver()
@@ -132,28 +226,38 @@ func (p *Producer[T]) SendTombstone(ctx context.Context, key string, o ...SendOp
 	if message.Key == "" {
 		return nil, fmt.Errorf("pulsarx: a tombstone for %s has no key", p.options.Topic)
 	}
-	if err := checkEventTime(message); err != nil {
+	if err := p.options.checkMessage(message); err != nil {
 		return nil, err
 	}
 	return p.sendNow(ctx, message)
 }
 
 // SendAsync sends v and returns when it is queued, which it waits for as long as ProducerOptions.MaxPending messages are on their
-// way or ctx lasts. callback, which may be nil, is called once, by one goroutine of the producer in the order of the outcomes: with
-// the message's id, or with the error, which is also where a failure to encode or queue goes. A slow callback holds up other
-// callbacks and no messages.
+// way, until ctx ends or SendTimeout has passed. callback, which may be nil, is called once, by one goroutine of the producer in the
+// order of the outcomes: with the message's id, or with the error, which is also where a failure to encode or queue goes. A slow
+// callback holds up other callbacks, Flush and Close, and no messages. After Close, SendAsync calls it itself.
 func (p *Producer[T]) SendAsync(ctx context.Context, v T, callback func(MessageID, error), o ...SendOption) {
 	message, err := p.message(v, o)
 	if err != nil {
-		if callback != nil {
-			callback(nil, err)
-		}
+		p.refuse(callback, err)
 		return
 	}
-	p.send(ctx, message, callback)
+	l, err := p.lineOf(ctx, message)
+	if err != nil {
+		p.refuse(callback, err)
+		return
+	}
+	ctx, d, err := p.begin(ctx, l, message)
+	if err != nil {
+		p.refuse(callback, err)
+		return
+	}
+	d.callback = callback
+	p.queue(ctx, d, message, p.settle)
 }
 
-// Flush closes the open batches and waits for the receipts of what was sent before. It returns the error of the last of them.
+// Flush closes the open batches and waits until everything that was sent before has its outcome and its callback has returned; so it
+// is not called from a callback. Its error is that of the last message that failed meanwhile.
 func (p *Producer[T]) Flush(ctx context.Context) error {
 	if p.isClosed() {
 		return fmt.Errorf("pulsarx: flush %s: %w", p.options.Topic, ErrClosed)
@@ -165,21 +269,25 @@ func (p *Producer[T]) Flush(ctx context.Context) error {
 }
 
 // Close sends what is queued and closes the producer. It returns when every message has had its outcome and every callback has
-// returned, or ctx ends: then what is still on its way fails with ErrClosed, though it may be in the topic.
+// returned, or ctx ends: then what is still on its way fails with ErrClosed, though it may be in the topic. Its error says that, or
+// is that of the last message that failed meanwhile.
 func (p *Producer[T]) Close(ctx context.Context) error {
 	p.mu.Lock()
-	first := !p.closed
+	first, single := !p.closed, p.single
 	p.closed = true
 	p.mu.Unlock()
 	if first {
-		flushed := p.flush(ctx)
-		closed := bounded(ctx, "closing the producer for "+p.options.Topic, p.producer.Close)
+		errs := []error{p.flush(ctx)}
 		p.failPending(func(*delivery) bool { return true }, ErrClosed)
+		errs = append(errs, p.main.close(ctx))
+		if single != nil && single != p.main {
+			errs = append(errs, single.close(ctx))
+		}
 		p.mu.Lock()
 		p.ended = true
 		p.mu.Unlock()
 		p.notify()
-		if err := errors.Join(flushed, closed); err != nil && ctx.Err() != nil {
+		if err := errors.Join(errs...); err != nil {
 			return fmt.Errorf("pulsarx: closing the producer for %s: %w", p.options.Topic, err)
 		}
 	}
@@ -189,11 +297,6 @@ func (p *Producer[T]) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("pulsarx: callbacks of the producer for %s: %w", p.options.Topic, context.Cause(ctx))
 	}
-}
-
-func (p *Producer[T]) flush(ctx context.Context) error {
-	_, err := p.transmit(func() (MessageID, error) { return nil, p.producer.FlushWithCtx(ctx) })
-	return err
 }
 
 func (p *Producer[T]) isClosed() bool {
@@ -221,194 +324,57 @@ func (p *Producer[T]) message(v T, options []SendOption) (*pulsar.ProducerMessag
 	for _, option := range options {
 		option(message)
 	}
-	return message, checkEventTime(message)
+	return message, p.options.checkMessage(message)
 }
 
-// checkEventTime refuses what the wire's unsigned milliseconds would turn into the far future.
-func checkEventTime(m *pulsar.ProducerMessage) error {
-	if !m.EventTime.IsZero() && m.EventTime.UnixMilli() <= 0 {
-		return fmt.Errorf("pulsarx: event time %v is before 1970", m.EventTime)
+// lineOf returns the line that a message goes on. The second one is made by the first message that needs it.
+func (p *Producer[T]) lineOf(ctx context.Context, m *pulsar.ProducerMessage) (*line, error) {
+	if !alone(m) {
+		return p.main, nil
 	}
-	return nil
-}
-
-func (p *Producer[T]) sendNow(ctx context.Context, message *pulsar.ProducerMessage) (MessageID, error) {
-	// The client's own Send never returns where Close drops the message; cancelling it is how Close gives it its outcome.
-	sending, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	ctx, d, err := p.begin(ctx, message, func(_ MessageID, err error) { cancel(err) })
-	if err != nil {
-		return nil, err
-	}
-	id, err := p.transmit(func() (MessageID, error) { return p.producer.Send(sending, message) })
-	if !p.take(d) { // Close or the sweep has, and tells through the cancellation
-		<-sending.Done()
-		return nil, context.Cause(sending)
-	}
-	err = p.sendError(err)
-	p.record(ctx, d, err)
-	if err != nil {
-		return nil, err
-	}
-	return id, nil
-}
-
-// transmit calls into the client, which panics when it queues a message while its own close, by Close or by a terminated topic,
-// closes the queue.
-func (p *Producer[T]) transmit(f func() (MessageID, error)) (id MessageID, err error) {
-	defer func() {
-		if recover() != nil {
-			id, err = nil, ErrClosed
-		}
-	}()
-	return f()
-}
-
-func (p *Producer[T]) send(ctx context.Context, message *pulsar.ProducerMessage, callback func(MessageID, error)) {
-	ctx, d, err := p.begin(ctx, message, callback)
-	if err != nil {
-		if callback != nil {
-			callback(nil, err)
-		}
-		return
-	}
-	// The client calls back on the goroutine that reads the connection, which must not wait for a user.
-	settle := func(id MessageID, _ *pulsar.ProducerMessage, err error) {
-		if p.take(d) {
-			p.settle(outcome{d, id, p.sendError(err)})
-		}
-	}
-	if _, err := p.transmit(func() (MessageID, error) {
-		p.producer.SendAsync(ctx, message, settle)
-		return nil, nil
-	}); err != nil {
-		settle(nil, nil, err)
-	}
-}
-
-// begin opens the message's span, puts it into the properties and the delivery into the ring.
-func (p *Producer[T]) begin(
-	ctx context.Context, message *pulsar.ProducerMessage, callback func(MessageID, error),
-) (context.Context, *delivery, error) {
-	d := &delivery{start: time.Now(), callback: callback}
 	p.mu.Lock()
-	if p.closed {
-		p.mu.Unlock()
-		return ctx, nil, fmt.Errorf("pulsarx: send to %s: %w", p.options.Topic, ErrClosed)
-	}
-	d.prev, d.next = p.pending.prev, &p.pending
-	d.prev.next, d.next.prev = d, d
+	single := p.single
 	p.mu.Unlock()
-	ctx, d.span = p.client.tel.tracer.Start(ctx, "send "+p.options.Topic, p.span...)
-	if trace.SpanContextFromContext(ctx).IsValid() {
-		propagator().Inject(ctx, propertyCarrier{&message.Properties})
+	if single != nil {
+		return single, nil
 	}
-	return ctx, d, nil
+	return p.openSingle(ctx)
 }
 
-// take takes d out of the ring, and reports whether it was still there: then the caller gives it its outcome.
-func (p *Producer[T]) take(d *delivery) bool {
+func (p *Producer[T]) failLine(l *line) func(error) {
+	return func(err error) { p.failPending(func(d *delivery) bool { return d.line == l }, err) }
+}
+
+func (p *Producer[T]) openSingle(ctx context.Context) (*line, error) {
+	if err := p.main.takeTurn(ctx); err != nil { // which has no other use on a line with batches
+		return nil, p.sendError(err)
+	}
+	defer p.main.endTurn()
+	p.mu.Lock()
+	single, closed := p.single, p.closed
+	p.mu.Unlock()
+	switch {
+	case closed:
+		return nil, p.sendError(ErrClosed)
+	case single != nil:
+		return single, nil
+	}
+	options := p.main.options
+	options.DisableBatching = true
+	if options.Name != "" {
+		options.Name += "-alone"
+	}
+	single, err := openLine(ctx, p.client, options)
+	if err != nil {
+		return nil, err
+	}
+	single.fail = p.failLine(single)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return d.unlink()
-}
-
-func (d *delivery) unlink() bool {
-	if d.next == nil {
-		return false
+	if p.closed {
+		go func() { _ = single.close(context.Background()) }() // Close has not seen it
+		return nil, p.sendError(ErrClosed)
 	}
-	d.prev.next, d.next.prev = d.next, d.prev
-	d.prev, d.next = nil, nil
-	return true
-}
-
-// settle queues an outcome for the callback.
-func (p *Producer[T]) settle(o outcome) {
-	p.mu.Lock()
-	p.settled = append(p.settled, o)
-	p.mu.Unlock()
-	p.notify()
-}
-
-func (p *Producer[T]) notify() {
-	select {
-	case p.wake <- struct{}{}:
-	default:
-	}
-}
-
-// failPending gives the oldest deliveries, while they are due, the outcome err.
-func (p *Producer[T]) failPending(due func(*delivery) bool, err error) {
-	p.mu.Lock()
-	for d := p.pending.next; d != &p.pending && due(d); d = p.pending.next {
-		d.unlink()
-		p.settled = append(p.settled, outcome{d, nil, p.sendError(err)})
-	}
-	p.mu.Unlock()
-}
-
-// deliver calls callbacks until Close is done, and fails what has been on its way for too long, which includes what the client
-// has forgotten: some of its paths drop a message without calling back.
-func (p *Producer[T]) deliver() {
-	defer close(p.done)
-	overdue := func(d *delivery) bool { return time.Since(d.start) >= p.options.SendTimeout }
-	sweep := time.NewTicker(max(p.options.SendTimeout/8, time.Millisecond))
-	defer sweep.Stop()
-	for {
-		select {
-		case <-p.wake:
-		case <-sweep.C:
-			p.failPending(overdue, ErrSendTimeout)
-		}
-		p.mu.Lock()
-		settled, ended := p.settled, p.ended
-		p.settled = nil
-		p.mu.Unlock()
-		for _, o := range settled {
-			p.record(context.Background(), o.delivery, o.err)
-			if o.callback != nil {
-				o.callback(o.id, o.err)
-			}
-		}
-		if ended && len(settled) == 0 {
-			return
-		}
-		if ended {
-			p.notify()
-		}
-	}
-}
-
-func (p *Producer[T]) record(ctx context.Context, d *delivery, err error) {
-	endSpan(d.span, err)
-	recorded, added := p.recorded, p.added
-	if err != nil {
-		failed := metric.WithAttributes(attribute.String("error.type", errorType(err)))
-		recorded, added = []metric.RecordOption{p.attrs, failed}, []metric.AddOption{p.attrs, failed}
-	}
-	p.client.tel.sendTime.Record(ctx, since(d.start), recorded...)
-	p.client.tel.sent.Add(ctx, 1, added...)
-}
-
-// sendError gives the client's errors this package's names.
-func (p *Producer[T]) sendError(err error) error {
-	switch {
-	case err == nil:
-		return nil
-	case errors.Is(err, pulsar.ErrProducerClosed):
-		err = fmt.Errorf("%w: %w", ErrClosed, err)
-	}
-	return fmt.Errorf("pulsarx: send to %s: %w", p.options.Topic, err)
-}
-
-func errorType(err error) string {
-	switch {
-	case errors.Is(err, ErrSendTimeout), errors.Is(err, context.DeadlineExceeded):
-		return "timeout"
-	case errors.Is(err, ErrClosed):
-		return "closed"
-	case errors.Is(err, context.Canceled):
-		return "canceled"
-	}
-	return "_OTHER"
+	p.single = single
+	return single, nil
 }

@@ -99,6 +99,7 @@ func (c *Client) lastMessage(ctx context.Context, r *partitionReader) (pulsar.Me
 	reader, err := open(ctx, c, what, func() (pulsar.Reader, error) {
 		return c.pulsar.CreateReader(pulsar.ReaderOptions{
 			Topic: r.partition.name, StartMessageID: start, StartMessageIDInclusive: true,
+			Decryption: c.decryption(),
 		})
 	}, pulsar.Reader.Close)
 	if err != nil {

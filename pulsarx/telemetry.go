@@ -3,8 +3,10 @@ package pulsarx
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
+	"github.com/apache/pulsar-client-go/pulsar"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
@@ -20,6 +22,7 @@ type telemetry struct {
 	tracer trace.Tracer
 
 	sent         metric.Int64Counter
+	dropped      metric.Int64Counter
 	sendTime     metric.Float64Histogram
 	consumed     metric.Int64Counter
 	processTime  metric.Float64Histogram
@@ -32,11 +35,13 @@ type telemetry struct {
 	ackFailures  metric.Int64Counter
 	redelivered  metric.Int64Counter
 	schemaErrors metric.Int64Counter
+
+	decryptErrors metric.Int64Counter
 }
 
 func newTelemetry() (*telemetry, error) {
 	m := otel.Meter(scope)
-	var errs [13]error
+	var errs [15]error
 	t := &telemetry{tracer: otel.Tracer(scope)}
 	counter := func(i int, name, unit, what string) (c metric.Int64Counter) {
 		c, errs[i] = m.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
@@ -48,6 +53,7 @@ func newTelemetry() (*telemetry, error) {
 		return h
 	}
 	t.sent = counter(0, "messaging.client.sent.messages", "{message}", "Messages sent, by error.type where they failed.")
+	t.dropped = counter(13, "pulsarx.producer.dropped", "{message}", "Messages that the broker of a non-persistent topic confirmed and dropped.")
 	t.sendTime = histogram(1, "messaging.client.operation.duration", "From Send to the broker's receipt.")
 	t.consumed = counter(2, "messaging.client.consumed.messages", "{message}", "Messages received, redelivered ones included.")
 	t.processTime = histogram(3, "messaging.process.duration", "Duration of the handler, a batch.")
@@ -61,6 +67,7 @@ func newTelemetry() (*telemetry, error) {
 	t.ackFailures = counter(9, "pulsarx.consumer.ack.failures", "{attempt}", "Acknowledgements that failed and are sent again.")
 	t.redelivered = counter(10, "pulsarx.consumer.redelivered", "{message}", "Redeliveries of messages that were still held.")
 	t.schemaErrors = counter(11, "pulsarx.schema.lookup.failures", "{attempt}", "Failed look-ups of a writer's schema; they are tried again.")
+	t.decryptErrors = counter(14, "pulsarx.decryption.failures", "{batch}", "Batches that wait because they cannot be decrypted.")
 	return t, errors.Join(errs[:]...)
 }
 
@@ -113,11 +120,45 @@ func endSpan(span trace.Span, err error) {
 	span.End()
 }
 
-// startBatch opens the span of a batch, linked to the spans that its messages were sent in.
+// operation are the attributes that say what a span is of.
+func operation(name string) []attribute.KeyValue {
+	return []attribute.KeyValue{
+		attribute.String("messaging.operation.type", name),
+		attribute.String("messaging.operation.name", name),
+	}
+}
+
+// startSend opens the span of a message, and writes it into the properties.
+func (t *telemetry) startSend(
+	ctx context.Context, name string, m *pulsar.ProducerMessage, options []trace.SpanStartOption,
+) (context.Context, trace.Span) {
+	ctx, span := t.tracer.Start(ctx, name, options...)
+	if span.SpanContext().IsValid() {
+		propagator().Inject(ctx, propertyCarrier{&m.Properties})
+	}
+	return ctx, span
+}
+
+func endSend(span trace.Span, id MessageID, err error) {
+	if id != nil && span.IsRecording() {
+		span.SetAttributes(attribute.String("messaging.message.id", id.String()))
+		if id.PartitionIdx() >= 0 {
+			span.SetAttributes(attribute.String("messaging.destination.partition.id", strconv.Itoa(int(id.PartitionIdx()))))
+		}
+	}
+	endSpan(span, err)
+}
+
+// startBatch opens the spans of a batch, both linked to the spans that its messages were sent in: "receive", from the first message's
+// arrival until now, and in it "process", which the handler gets.
 func (t *telemetry) startBatch(ctx context.Context, topic, subscription string, batch []*item) (context.Context, trace.Span) {
 	links := make([]trace.Link, 0, len(batch))
 	p := propagator()
+	arrived := time.Now()
 	for _, it := range batch {
+		if it.arrived.Before(arrived) && !it.arrived.IsZero() {
+			arrived = it.arrived
+		}
 		properties := it.msg.Properties()
 		if len(properties) == 0 {
 			continue
@@ -128,12 +169,12 @@ func (t *telemetry) startBatch(ctx context.Context, topic, subscription string, 
 		}
 	}
 	set := where(topic, subscription)
-	attrs := append(set.ToSlice(),
-		attribute.String("messaging.operation.type", "process"),
-		attribute.String("messaging.operation.name", "process"),
-		attribute.Int("messaging.batch.message_count", len(batch)))
+	attrs := append(set.ToSlice(), attribute.Int("messaging.batch.message_count", len(batch)))
+	ctx, received := t.tracer.Start(ctx, "receive "+topic, trace.WithSpanKind(trace.SpanKindClient), trace.WithLinks(links...),
+		trace.WithTimestamp(arrived), trace.WithAttributes(attrs...), trace.WithAttributes(operation("receive")...))
+	received.End()
 	return t.tracer.Start(ctx, "process "+topic, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links...),
-		trace.WithAttributes(attrs...))
+		trace.WithAttributes(attrs...), trace.WithAttributes(operation("process")...))
 }
 
 func since(start time.Time) float64 { return time.Since(start).Seconds() }

@@ -1,0 +1,456 @@
+package pulsarx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+)
+
+// delivery is one message on its way, in a ring. Whoever takes it out of the ring owns its one outcome.
+type delivery struct {
+	prev, next *delivery
+	number     uint64
+	line       *line
+	producer   pulsar.Producer // of the line, that has the message
+	places     int             // of the line, that its chunks take
+	start      time.Time
+	span       trace.Span
+	callback   func(MessageID, error)
+	fail       func(error) // of Send, which waits by itself
+	full       bool        // the client had no place; set and read by the goroutine that calls it
+}
+
+type outcome struct {
+	*delivery
+	id   MessageID
+	err  error
+	took time.Duration
+}
+
+// flushing is a Flush that waits for the deliveries up to a number.
+type flushing struct {
+	upTo uint64
+	err  error
+	done chan struct{}
+}
+
+// begin opens the message's span, puts it into the properties and the delivery into the ring.
+func (p *Producer[T]) begin(ctx context.Context, l *line, m *pulsar.ProducerMessage) (context.Context, *delivery, error) {
+	d := &delivery{line: l, start: time.Now()}
+	ctx, d.span = p.client.tel.startSend(ctx, p.spanName, m, p.span)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		err := p.sendError(ErrClosed)
+		endSpan(d.span, err)
+		return ctx, nil, err
+	}
+	p.last++
+	d.number = p.last
+	d.prev, d.next = p.pending.prev, &p.pending
+	d.prev.next, d.next.prev = d, d
+	return ctx, d, nil
+}
+
+// queue gives a message to the client, and waits for a place with it where there is none. settle gets the outcome, once, from here or
+// from the goroutine that reads the connection, which must not wait for a user.
+func (p *Producer[T]) queue(ctx context.Context, d *delivery, m *pulsar.ProducerMessage, settle func(outcome)) {
+	callback := func(id MessageID, _ *pulsar.ProducerMessage, err error) {
+		if isFull(err) {
+			d.full = true
+			return
+		}
+		d.line.release(d.places)
+		p.arrived(d, err)
+		if p.take(d) {
+			settle(p.outcome(d, id, err))
+		}
+	}
+	if err := p.enqueue(ctx, d, m, callback); err != nil {
+		callback(nil, nil, err)
+	}
+}
+
+// enqueue returns an error where the client has not taken the message.
+func (p *Producer[T]) enqueue(
+	ctx context.Context, d *delivery, m *pulsar.ProducerMessage, callback func(MessageID, *pulsar.ProducerMessage, error),
+) (err error) {
+	if d.line.alone {
+		if err := d.line.takeTurn(ctx); err != nil {
+			return err
+		}
+		defer d.line.endTurn()
+		if n := p.options.chunks(m); p.options.Chunking {
+			if err := d.line.takePlaces(ctx, n, p.options.FailWhenFull); err != nil {
+				return err
+			}
+			d.places = n
+		}
+	}
+	for {
+		if d.producer, err = d.line.enter(ctx); err != nil {
+			return err
+		}
+		d.full = false
+		_, err = transmit(func() (MessageID, error) {
+			d.producer.SendAsync(ctx, m, callback)
+			return nil, nil
+		})
+		d.line.leave()
+		if err != nil || !d.full {
+			return err
+		}
+		if err = p.awaitRoom(ctx, d); err != nil {
+			return err
+		}
+	}
+}
+
+func isFull(err error) bool {
+	return errors.Is(err, pulsar.ErrSendQueueIsFull) || errors.Is(err, pulsar.ErrMemoryBufferIsFull)
+}
+
+func (p *Producer[T]) sendNow(ctx context.Context, m *pulsar.ProducerMessage) (MessageID, error) {
+	l, err := p.lineOf(ctx, m)
+	if err != nil {
+		return nil, err
+	}
+	// The client's own Send never returns where it drops the message; cancelling it is how the message gets its outcome then.
+	sending, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	traced, d, err := p.begin(sending, l, m)
+	if err != nil {
+		return nil, err
+	}
+	d.fail = cancel
+	results := make(chan outcome, 1)
+	settle := func(o outcome) { results <- o }
+	if l.alone {
+		p.queue(traced, d, m, settle)
+	} else {
+		p.sendBatched(traced, d, m, settle)
+	}
+	var o outcome
+	select {
+	case o = <-results:
+	case <-sending.Done():
+		if !p.take(d) {
+			select {
+			case o = <-results:
+			default: // the sweep or Close has it, and records it
+				return nil, context.Cause(sending)
+			}
+			break
+		}
+		o = p.outcome(d, nil, context.Cause(sending))
+	}
+	p.record(traced, o)
+	if o.err != nil {
+		return nil, o.err
+	}
+	return o.id, nil
+}
+
+// sendBatched gives a message to the client and lets it close the batch.
+func (p *Producer[T]) sendBatched(ctx context.Context, d *delivery, m *pulsar.ProducerMessage, settle func(outcome)) {
+	for {
+		var id MessageID
+		var err error
+		if d.producer, err = d.line.enter(ctx); err == nil {
+			id, err = transmit(func() (MessageID, error) { return d.producer.Send(ctx, m) })
+			d.line.leave()
+		}
+		if isFull(err) {
+			if err = p.awaitRoom(ctx, d); err == nil {
+				continue
+			}
+		}
+		p.arrived(d, err)
+		if p.take(d) {
+			settle(p.outcome(d, id, err))
+		}
+		return
+	}
+}
+
+// awaitRoom waits until the client may have a place.
+func (p *Producer[T]) awaitRoom(ctx context.Context, d *delivery) error {
+	if p.options.FailWhenFull {
+		return ErrQueueFull
+	}
+	p.waiters.Add(1)
+	defer p.waiters.Add(-1)
+	timer := time.NewTimer(roomPoll) // another producer has freed the client's memory, or the place came just before
+	defer timer.Stop()
+	select {
+	case <-p.room:
+	case <-timer.C:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-d.line.closing:
+		return ErrClosed
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if d.next == nil { // by the sweep
+		return ErrSendTimeout
+	}
+	return nil
+}
+
+// arrived notes what an answer of the client says of its producer.
+func (p *Producer[T]) arrived(d *delivery, err error) {
+	switch {
+	case err == nil:
+		d.line.heard.Store(time.Now().UnixNano())
+	case errors.Is(err, pulsar.ErrProducerClosed):
+		d.line.replace(d.producer)
+	}
+	if p.waiters.Load() > 0 {
+		select {
+		case p.room <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// take takes d out of the ring, and reports whether it was still there: then the caller gives it its outcome.
+func (p *Producer[T]) take(d *delivery) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.flushes) > 0 {
+		p.notify()
+	}
+	return d.unlink()
+}
+
+func (d *delivery) unlink() bool {
+	if d.next == nil {
+		return false
+	}
+	d.prev.next, d.next.prev = d.next, d.prev
+	d.prev, d.next = nil, nil
+	return true
+}
+
+func (p *Producer[T]) outcome(d *delivery, id MessageID, err error) outcome {
+	return outcome{d, id, p.sendError(err), time.Since(d.start)}
+}
+
+// settle queues an outcome for the callback.
+func (p *Producer[T]) settle(o outcome) {
+	p.mu.Lock()
+	p.settled = append(p.settled, o)
+	p.mu.Unlock()
+	p.notify()
+}
+
+// refuse gives a message that is not sent its outcome.
+func (p *Producer[T]) refuse(callback func(MessageID, error), err error) {
+	p.mu.Lock()
+	ended := p.ended
+	if !ended {
+		p.settled = append(p.settled, outcome{&delivery{callback: callback}, nil, err, 0})
+	}
+	p.mu.Unlock()
+	switch {
+	case !ended:
+		p.notify()
+	case callback != nil:
+		callback(nil, err)
+	}
+}
+
+func (p *Producer[T]) notify() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// failPending gives the deliveries that are due the outcome err.
+func (p *Producer[T]) failPending(due func(*delivery) bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for d := p.pending.next; d != &p.pending; {
+		next := d.next
+		if due(d) {
+			d.unlink()
+			o := p.outcome(d, nil, err)
+			if d.fail != nil {
+				d.fail(o.err)
+			}
+			p.settled = append(p.settled, o)
+		}
+		d = next
+	}
+	p.notify()
+}
+
+// deliver calls callbacks until Close is done, and fails what has been on its way for too long, which includes what the client
+// has forgotten: some of its paths drop a message without calling back.
+func (p *Producer[T]) deliver() {
+	defer close(p.done)
+	sweep := time.NewTicker(max(p.options.SendTimeout/8, time.Millisecond))
+	defer sweep.Stop()
+	for {
+		select {
+		case <-p.wake:
+		case <-sweep.C:
+			p.sweep()
+		}
+		p.mu.Lock()
+		settled, ended := p.settled, p.ended
+		p.settled = nil
+		p.mu.Unlock()
+		for _, o := range settled {
+			p.record(context.Background(), o)
+			if o.callback != nil {
+				o.callback(o.id, o.err)
+			}
+		}
+		p.finishFlushes(settled)
+		if ended && len(settled) == 0 {
+			return
+		}
+		if ended {
+			p.notify()
+		}
+	}
+}
+
+// sweep fails what is overdue, and looks into lines that are silent.
+func (p *Producer[T]) sweep() {
+	now := time.Now()
+	suspicious := min(p.options.SendTimeout/4, 5*time.Second)
+	p.mu.Lock()
+	if d := p.pending.next; d != &p.pending && now.Sub(d.start) >= suspicious {
+		d.line.suspect(d.start, now.Sub(d.start) >= p.options.SendTimeout)
+	}
+	lines := []*line{p.main}
+	if p.single != nil && p.single != p.main {
+		lines = append(lines, p.single)
+	}
+	p.mu.Unlock()
+	p.failPending(func(d *delivery) bool { return now.Sub(d.start) >= p.options.SendTimeout }, ErrSendTimeout)
+	for _, l := range lines {
+		l.check()
+	}
+}
+
+// flush closes the open batches, and waits for the outcomes of what was sent before, callbacks included.
+func (p *Producer[T]) flush(ctx context.Context) error {
+	p.mu.Lock()
+	f := &flushing{upTo: p.last, done: make(chan struct{})}
+	p.flushes = append(p.flushes, f)
+	p.mu.Unlock()
+	p.notify()
+	closing, cancel := context.WithCancel(ctx)
+	closed := make(chan struct{})
+	defer func() {
+		cancel()
+		<-closed
+	}()
+	go func() { // the client may wait for a broker that is gone, when the messages have long had their outcomes
+		defer close(closed)
+		if producer, err := p.main.enter(closing); err == nil {
+			defer p.main.leave()
+			_, _ = transmit(func() (MessageID, error) { return nil, producer.FlushWithCtx(closing) })
+		}
+	}()
+	select {
+	case <-f.done:
+		return f.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// finishFlushes lets those go on that nothing is left for.
+func (p *Producer[T]) finishFlushes(called []outcome) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	waiting := p.flushes[:0]
+	for _, f := range p.flushes {
+		for _, o := range called {
+			if o.err != nil && o.number <= f.upTo {
+				f.err = o.err
+			}
+		}
+		if first := p.pending.next; first != &p.pending && first.number <= f.upTo || uncalled(p.settled, f.upTo) {
+			waiting = append(waiting, f)
+			continue
+		}
+		close(f.done)
+	}
+	clear(p.flushes[len(waiting):])
+	p.flushes = waiting
+}
+
+func uncalled(settled []outcome, upTo uint64) bool {
+	for _, o := range settled {
+		if o.number <= upTo {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *Producer[T]) record(ctx context.Context, o outcome) {
+	if o.span != nil {
+		endSend(o.span, o.id, o.err)
+	}
+	recorded, added := p.recorded, p.added
+	if o.err != nil {
+		failed := metric.WithAttributes(attribute.String("error.type", errorType(o.err)))
+		recorded, added = []metric.RecordOption{p.attrs, failed}, []metric.AddOption{p.attrs, failed}
+	}
+	p.client.tel.sendTime.Record(ctx, o.took.Seconds(), recorded...)
+	p.client.tel.sent.Add(ctx, 1, added...)
+	if dropped(o) && nonPersistent(p.options.Topic) {
+		p.client.tel.dropped.Add(ctx, 1, p.added...)
+	}
+}
+
+// dropped tells whether the broker has confirmed a message that it did not keep.
+func dropped(o outcome) bool { return o.err == nil && o.id != nil && o.id.LedgerID() < 0 }
+
+// sendError gives the client's errors this package's names.
+func (p *Producer[T]) sendError(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, pulsar.ErrTopicTerminated):
+		err = fmt.Errorf("%w: %w", ErrTopicTerminated, err)
+	case errors.Is(err, pulsar.ErrMessageTooLarge), errors.Is(err, pulsar.ErrMetaTooLarge):
+		err = fmt.Errorf("%w: %w", ErrMessageTooLarge, err)
+	}
+	return fmt.Errorf("pulsarx: send to %s: %w", p.options.Topic, err)
+}
+
+// errorType is the low-cardinality name of an error for error.type.
+func errorType(err error) string {
+	for _, e := range []struct {
+		err  error
+		name string
+	}{
+		{ErrSendTimeout, "timeout"},
+		{context.DeadlineExceeded, "timeout"},
+		{ErrClosed, "closed"},
+		{context.Canceled, "canceled"},
+		{ErrQueueFull, "queue_full"},
+		{ErrMessageTooLarge, "message_too_large"},
+		{ErrTopicTerminated, "topic_terminated"},
+	} {
+		if errors.Is(err, e.err) {
+			return e.name
+		}
+	}
+	return "_OTHER"
+}
