@@ -9,7 +9,8 @@ import (
 )
 
 // Schema is what Pulsar's registry keeps for a topic. Type is Pulsar's name: AVRO, JSON, STRING, BYTES and so on. Definition is
-// an Avro schema for AVRO and for JSON, and empty for the others here.
+// an Avro schema for AVRO, JSON and PROTOBUF, JSON with the file descriptors for PROTOBUF_NATIVE, JSON with the encoding and both
+// schemas for KEY_VALUE ({"encoding":"INLINE","key":{"type":"STRING","schema":""},"value":{...}}), and empty for the others.
 type Schema struct {
 	Type       string
 	Definition []byte

@@ -210,7 +210,7 @@ func (c *Consumer[T]) decode(it *item) (m Message[T], err error) {
 }
 
 func decodeRaw[T any](d Decoder[T], codec bool, raw Raw) (v T, err error) {
-	if codec && raw.Value == nil {
+	if codec && raw.Value == nil && !readsTombstones(d) {
 		return v, nil
 	}
 	defer func() {

@@ -307,15 +307,12 @@ func (p *Producer[T]) isClosed() bool {
 
 // message encodes v.
 func (p *Producer[T]) message(v T, options []SendOption) (*pulsar.ProducerMessage, error) {
-	payload, err := p.codec.Encode(nil, v)
+	payload, key, keyed, err := encodeValue(p.codec, v)
 	if err != nil {
 		return nil, fmt.Errorf("pulsarx: encode for %s: %w", p.options.Topic, err)
 	}
-	if payload == nil {
-		payload = []byte{} // nil would be a tombstone
-	}
-	message := &pulsar.ProducerMessage{Payload: payload}
-	if p.options.Key != nil {
+	message := &pulsar.ProducerMessage{Payload: payload, Key: key}
+	if p.options.Key != nil && !keyed {
 		message.Key = p.options.Key(v)
 	}
 	if p.options.EventTime != nil {

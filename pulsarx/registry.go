@@ -291,5 +291,11 @@ func parseSchema(topic string, version, body []byte) (Schema, error) {
 	if err != nil {
 		return Schema{}, err
 	}
-	return Schema{Type: schemaTypeName(schema[4].number), Definition: schema[3].bytes}, nil
+	found := Schema{Type: schemaTypeName(schema[4].number), Definition: schema[3].bytes}
+	if found.Type == "KEY_VALUE" {
+		if definition, err := keyValueFromWire(found.Definition, schemaProperties(answer[4].bytes)); err == nil {
+			found.Definition = definition
+		} // else the decoder says that it is none
+	}
+	return found, nil
 }

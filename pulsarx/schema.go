@@ -31,14 +31,31 @@ func (s Schema) register() (pulsar.Schema, error) {
 	if s.Type == "" || s.Type == "NONE" || s.Type == "BYTES" {
 		return nil, nil
 	}
+	data, properties, err := s.wire()
+	if err != nil {
+		return nil, err
+	}
 	for number, name := range schemaTypes {
 		if name == s.Type {
 			return &registeredSchema{pulsar.SchemaInfo{
-				Name: s.Type, Schema: string(s.Definition), Type: pulsar.SchemaType(number),
+				Name: s.Type, Schema: string(data), Type: pulsar.SchemaType(number), Properties: properties,
 			}}, nil
 		}
 	}
 	return nil, fmt.Errorf("schema of unknown type %q", s.Type)
+}
+
+// wire is the schema's data and properties as the registry keeps them.
+func (s Schema) wire() (data []byte, properties map[string]string, err error) {
+	if s.Type != "KEY_VALUE" {
+		return s.Definition, nil, nil
+	}
+	parts, err := keyValueWriter{}.compiled(s.Definition)
+	if err != nil {
+		return nil, nil, err
+	}
+	data, properties = parts.wire()
+	return data, properties, nil
 }
 
 // registeredSchema tells the client what to register. Payloads are encoded and decoded by codecs alone: the client's own schemas
