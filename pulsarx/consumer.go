@@ -5,25 +5,20 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
 )
-
-// receiveBuffer is how many messages the channel from the client holds, all partitions together.
-const receiveBuffer = 256
 
 // Consumer hands the messages of a subscription to a handler; see Run.
 type Consumer[T any] struct {
 	client   *Client
 	decoder  Decoder[T]
 	codec    bool // the decoder is a Codec: tombstones do not reach it
+	anywhere bool // the decoder does not look at where a message stands
 	options  ConsumerOptions
-	consumer pulsar.Consumer
-	messages chan pulsar.ConsumerMessage
-	lost     chan error // the client has closed the consumer by itself; 1 place
-	arrivals *arrivals
+	feed     *feed
 	letters  *deadLetters
+	pauses   *pauses
 
 	stop     chan struct{} // closed by Close
 	finished chan struct{} // closed when Run has returned
@@ -47,34 +42,15 @@ func NewConsumer[T any](ctx context.Context, c *Client, d Decoder[T], o Consumer
 	if err != nil {
 		return nil, fmt.Errorf("pulsarx: consumer of %v: %w", o.Topics, err)
 	}
+	_, anywhere := d.(interface{ payloadOnly() })
 	consumer := &Consumer[T]{
-		client: c, decoder: d, codec: codec, options: o,
-		messages: make(chan pulsar.ConsumerMessage, receiveBuffer),
-		lost:     make(chan error, 1),
-		arrivals: &arrivals{lists: map[string]*arrivalList{}},
+		client: c, decoder: d, codec: codec, anywhere: anywhere, options: o,
 		letters:  newDeadLetters(c, o),
+		pauses:   newPauses(),
 		stop:     make(chan struct{}),
 		finished: make(chan struct{}),
 	}
-	options := pulsar.ConsumerOptions{
-		Topics:                         o.Topics,
-		SubscriptionName:               o.Subscription,
-		Name:                           o.Name,
-		Type:                           subscriptionTypes[o.Type],
-		SubscriptionInitialPosition:    pulsar.SubscriptionPositionEarliest,
-		ReceiverQueueSize:              o.ReceiverQueue,
-		MessageChannel:                 consumer.messages,
-		Interceptors:                   pulsar.ConsumerInterceptors{watch{consumer.arrivals, consumer.lost}},
-		NackRedeliveryDelay:            10 * time.Millisecond, // for missing messages alone
-		NackPrecisionBit:               new(int64),
-		AckWithResponse:                true, // so that a lost acknowledgement is noticed
-		Decryption:                     c.decryption(),
-		EnableBatchIndexAcknowledgment: true, // without it the client drops some acknowledgements after a redelivery
-	}
-	what := fmt.Sprintf("consumer of %v as %s", o.Topics, o.Subscription)
-	consumer.consumer, err = open(ctx, c, what,
-		func() (pulsar.Consumer, error) { return c.pulsar.Subscribe(options) }, pulsar.Consumer.Close)
-	if err != nil {
+	if consumer.feed, err = newFeed(ctx, c, o); err != nil {
 		return nil, err
 	}
 	return consumer, nil
@@ -91,26 +67,6 @@ func checkDecoder(d any) (codec bool, err error) {
 		_, err = s.register()
 	}
 	return true, err
-}
-
-// watch learns what the client reads from its connections, and that it has given a consumer up.
-type watch struct {
-	arrivals *arrivals
-	lost     chan error
-}
-
-func (w watch) BeforeConsume(m pulsar.ConsumerMessage)               { w.arrivals.push(m.Topic(), m.ID()) }
-func (watch) OnAcknowledge(pulsar.Consumer, pulsar.MessageID)        {}
-func (watch) OnNegativeAcksSend(pulsar.Consumer, []pulsar.MessageID) {}
-
-func (w watch) OnConsumerClose(_ pulsar.Consumer, err error) {
-	if err == nil {
-		return
-	}
-	select {
-	case w.lost <- err:
-	default:
-	}
 }
 
 // Run receives messages, decodes them and calls h with batches of up to MaxBatch messages from Workers goroutines, until ctx ends
@@ -180,26 +136,22 @@ func (c *Consumer[T]) Close(ctx context.Context) error {
 	return c.leave(ctx)
 }
 
-// leave closes the client's consumer and the dead-letter producers.
+// leave closes the client's consumers and the dead-letter producers.
 func (c *Consumer[T]) leave(ctx context.Context) error {
-	done := make(chan struct{})
-	go func() { // the client's close waits for a dispatcher that waits for this channel
-		for {
-			select {
-			case <-c.messages:
-			case <-done:
-				return
-			}
-		}
-	}()
-	err := bounded(ctx, "closing the consumer "+c.options.Subscription, c.consumer.Close)
-	close(done)
-	return errors.Join(err, c.letters.close(ctx))
+	c.pauses.close()
+	return errors.Join(c.feed.close(ctx), c.letters.close(ctx))
 }
 
 // decode makes the message that the handler gets.
-func (c *Consumer[T]) decode(it *item) (m Message[T], err error) {
-	raw := it.raw()
+func (c *Consumer[T]) decode(it *item, s Schema) (m Message[T], err error) {
+	raw := Raw{
+		Topic: it.partition.topic, Partition: it.partition.index, Key: it.msg.Key(), Value: payload(it.msg),
+		Properties: it.msg.Properties(), SchemaType: s.Type, Schema: s.Definition,
+		PublishTime: it.msg.PublishTime(), EventTime: eventTime(it.msg),
+	}
+	if !c.anywhere {
+		raw.Offset = offset(it.msg.ID())
+	}
 	m = Message[T]{
 		Tombstone: raw.Value == nil,
 		Topic:     raw.Topic, Partition: raw.Partition, ID: it.msg.ID(), Key: raw.Key, Properties: raw.Properties,
@@ -208,6 +160,12 @@ func (c *Consumer[T]) decode(it *item) (m Message[T], err error) {
 	m.Value, err = decodeRaw(c.decoder, c.codec, raw)
 	return m, err
 }
+
+// Decoders that look at the payload alone are spared the text of the offset.
+func (AvroCodec[T]) payloadOnly() {}
+func (JSONCodec[T]) payloadOnly() {}
+func (StringCodec) payloadOnly()  {}
+func (BytesCodec) payloadOnly()   {}
 
 func decodeRaw[T any](d Decoder[T], codec bool, raw Raw) (v T, err error) {
 	if codec && raw.Value == nil && !readsTombstones(d) {
@@ -222,9 +180,6 @@ func decodeRaw[T any](d Decoder[T], codec bool, raw Raw) (v T, err error) {
 	inspect(err)
 	return v, err
 }
-
-// raw is the message as decoders see it.
-func (it *item) raw() Raw { return rawMessage(it.msg, it.id.partition, it.schema) }
 
 func rawMessage(m pulsar.Message, p *partition, s Schema) Raw {
 	return Raw{

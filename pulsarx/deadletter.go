@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
+
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
 // The properties that a dead letter has beside the message's own.
@@ -72,21 +74,27 @@ func (d *deadLetters) topic(p *partition) string {
 	if d.policy.Topic != "" {
 		return d.policy.Topic
 	}
-	return p.topic + "-" + d.subscription + "-DLQ"
+	return p.topic + deadLetterSuffix(d.subscription)
 }
+
+func deadLetterSuffix(subscription string) string { return "-" + subscription + "-DLQ" }
 
 // bury writes a message to its dead-letter topic, and returns when it is safe there.
 func (d *deadLetters) bury(ctx context.Context, it *item) error {
 	ctx, cancel := context.WithTimeout(ctx, buryTimeout)
 	defer cancel()
-	key := letterKey{d.topic(it.id.partition), it.schema.Type, string(it.schema.Definition), len(it.msg.Payload()) >= largeLetter}
-	err := d.send(ctx, key, it)
+	schema, err := d.client.schemas.get(it.partition.topic, it.msg.SchemaVersion(), schemaWait)
+	if err != nil && !itemerror.IsPermanent(err) {
+		return fmt.Errorf("pulsarx: dead letter of %s: %w", it.partition.name, err)
+	}
+	key := letterKey{d.topic(it.partition), schema.Type, string(schema.Definition), len(it.msg.Payload()) >= largeLetter}
+	err = d.send(ctx, key, it)
 	if errors.Is(err, ErrIncompatibleSchema) {
 		// The letter still says which schema of which topic it has.
 		err = d.send(ctx, letterKey{topic: key.topic, large: key.large}, it)
 	}
 	if err != nil {
-		return fmt.Errorf("pulsarx: dead letter of %s: %w", it.id.partition.name, err)
+		return fmt.Errorf("pulsarx: dead letter of %s: %w", it.partition.name, err)
 	}
 	return nil
 }
@@ -108,8 +116,8 @@ func (d *deadLetters) letter(it *item) *pulsar.ProducerMessage {
 	maps.Copy(properties, m.Properties())
 	properties[DeadLetterReason] = it.grave.reason
 	properties[DeadLetterError] = cutText(it.grave.err.Error(), maxErrorText)
-	properties[DeadLetterTopic] = it.id.partition.name
-	properties[DeadLetterMessageID] = fmt.Sprintf("%d:%d:%d", it.id.ledger, it.id.entry, it.id.batch)
+	properties[DeadLetterTopic] = it.partition.name
+	properties[DeadLetterMessageID] = fmt.Sprintf("%d:%d:%d", m.ID().LedgerID(), m.ID().EntryID(), m.ID().BatchIdx())
 	properties[DeadLetterSubscription] = d.subscription
 	properties[DeadLetterAttempts] = strconv.Itoa(it.attempts)
 	if version := m.SchemaVersion(); len(version) > 0 {

@@ -52,16 +52,52 @@ type Backoff struct {
 	Initial, Max time.Duration
 }
 
-// ConsumerOptions configure a consumer. Topics and Subscription are required.
+// InitialPosition is where a new subscription begins.
+type InitialPosition int
+
+// FromEarliest begins with the oldest message that the topic still has, FromLatest with the next one that is sent.
+const (
+	FromEarliest InitialPosition = iota
+	FromLatest
+)
+
+var initialPositions = map[InitialPosition]pulsar.SubscriptionInitialPosition{
+	FromEarliest: pulsar.SubscriptionPositionEarliest,
+	FromLatest:   pulsar.SubscriptionPositionLatest,
+}
+
+// ConsumerOptions configure a consumer. Topics or TopicPattern, and Subscription, are required.
 type ConsumerOptions struct {
-	// Topics to subscribe to; short names are persistent://public/default/name.
+	// Topics to subscribe to; short names are persistent://public/default/name. Of a partitioned topic these are all partitions,
+	// also those that are added while the consumer runs; a partition's own name is that one alone.
 	Topics []string
-	// Subscription is the name. A new one begins with the oldest message that the topic still has.
+	// TopicPattern subscribes to all topics of a namespace whose names match, also those that come while the consumer runs:
+	// persistent://tenant/namespace/ and a regular expression (RE2) for the whole rest of the name. A pattern without a slash is
+	// in public/default. Left out are system topics, whose names begin with two underscores, and the dead-letter topics of this
+	// subscription. It excludes Topics.
+	TopicPattern string
+	// Discovery is how often new partitions and topics are looked for; 30 s by default.
+	Discovery time.Duration
+	// Subscription is the name.
 	Subscription string
 	// Type is KeyShared by default.
 	Type SubscriptionType
-	// Name of the consumer, as the topic's statistics show it.
+	// InitialPosition is where a new subscription begins, FromEarliest by default. One to a partition or topic that came later
+	// begins with its first message all the same, so that none is passed over.
+	InitialPosition InitialPosition
+	// SubscriptionProperties are kept with the subscription by the consumer that creates it.
+	SubscriptionProperties map[string]string
+	// Name of the consumer, as the topic's statistics show it, and Properties beside it. With Failover, the brokers spread
+	// partitions over the consumers by their names; a random one by default.
 	Name       string
+	Properties map[string]string
+	// PriorityLevel is 0 for the consumers that get messages first, and greater for those that get what the first do not take
+	// (Shared), or that stand in for them (Failover).
+	PriorityLevel int
+	// ReadCompacted reads the last message of each key alone, as far as the topic is compacted; Failover and Exclusive only.
+	ReadCompacted bool
+	// Replicated keeps the subscription's position in step in all clusters that the namespace is replicated to.
+	Replicated bool
 	DeadLetter DeadLetterPolicy
 	Backoff    Backoff
 	// Workers is the number of goroutines that call the handler; 8 by default.
@@ -71,10 +107,10 @@ type ConsumerOptions struct {
 	// MaxDelay is how long a message waits for a batch to fill while a worker is free; 5 ms by default, -1 does not wait.
 	MaxDelay time.Duration
 	// MaxInFlight bounds the messages that are received and not yet acknowledged: waiting, running, or retried. The flow from the
-	// broker stops there. 4 * Workers * MaxBatch by default, at least 1000. Memory is bounded by this and by what is prefetched,
-	// ReceiverQueue messages a partition.
+	// broker stops there. 4 * Workers * MaxBatch by default, at least 1000.
 	MaxInFlight int
-	// ReceiverQueue is the number of messages prefetched for a partition; 1000 by default, at most MaxInFlight.
+	// ReceiverQueue is the number of messages prefetched for a partition; 1000 by default, at most MaxInFlight, and at most 50,000
+	// of all partitions together. Package doc: Memory.
 	ReceiverQueue int
 	// DrainTimeout is how long handlers may go on after Run's context has ended, before their own context ends; 30 s by default,
 	// -1 ends it at once.
@@ -86,6 +122,7 @@ func (o ConsumerOptions) withDefaults() ConsumerOptions {
 	o.DeadLetter.Subscription = cmp.Or(o.DeadLetter.Subscription, "dead-letters")
 	o.Backoff.Initial = cmp.Or(o.Backoff.Initial, 100*time.Millisecond)
 	o.Backoff.Max = max(cmp.Or(o.Backoff.Max, 30*time.Second), o.Backoff.Initial)
+	o.Discovery = cmp.Or(o.Discovery, 30*time.Second)
 	o.Workers = cmp.Or(o.Workers, 8)
 	o.MaxBatch = cmp.Or(o.MaxBatch, 64)
 	o.MaxDelay = cmp.Or(o.MaxDelay, 5*time.Millisecond)
@@ -99,8 +136,15 @@ func (o ConsumerOptions) withDefaults() ConsumerOptions {
 
 func (o ConsumerOptions) validate() error {
 	var errs []error
-	if len(o.Topics) == 0 {
-		errs = append(errs, errors.New("ConsumerOptions.Topics is empty"))
+	switch {
+	case len(o.Topics) == 0 && o.TopicPattern == "":
+		errs = append(errs, errors.New("ConsumerOptions.Topics is empty, and so is TopicPattern"))
+	case len(o.Topics) > 0 && o.TopicPattern != "":
+		errs = append(errs, errors.New("ConsumerOptions.Topics and TopicPattern exclude each other"))
+	case o.TopicPattern != "":
+		if _, err := parsePattern(o.TopicPattern, o); err != nil {
+			errs = append(errs, fmt.Errorf("ConsumerOptions.TopicPattern: %w", err))
+		}
 	}
 	for _, topic := range o.Topics {
 		if topic == "" {
@@ -115,6 +159,12 @@ func (o ConsumerOptions) validate() error {
 	if _, ok := subscriptionTypes[o.Type]; !ok {
 		errs = append(errs, fmt.Errorf("unknown ConsumerOptions.Type %d", o.Type))
 	}
+	if _, ok := initialPositions[o.InitialPosition]; !ok {
+		errs = append(errs, fmt.Errorf("unknown ConsumerOptions.InitialPosition %d", o.InitialPosition))
+	}
+	if o.ReadCompacted && o.Type != Failover && o.Type != Exclusive {
+		errs = append(errs, errors.New("ConsumerOptions.ReadCompacted needs the type Failover or Exclusive"))
+	}
 	if o.DeadLetter.MaxAttempts < -1 {
 		errs = append(errs, fmt.Errorf("ConsumerOptions.DeadLetter.MaxAttempts is %d", o.DeadLetter.MaxAttempts))
 	}
@@ -124,6 +174,8 @@ func (o ConsumerOptions) validate() error {
 	}{
 		{"Backoff.Initial", int64(o.Backoff.Initial), 0},
 		{"Backoff.Max", int64(o.Backoff.Max), 0},
+		{"Discovery", int64(o.Discovery), 0},
+		{"PriorityLevel", int64(o.PriorityLevel), 0},
 		{"Workers", int64(o.Workers), 0},
 		{"MaxBatch", int64(o.MaxBatch), 0},
 		{"MaxDelay", int64(o.MaxDelay), -1},

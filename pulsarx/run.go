@@ -1,11 +1,11 @@
 package pulsarx
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,20 +28,24 @@ type run[T any] struct {
 	handler    Handler[T]
 	s          *scheduler
 	tel        *telemetry
-	topic      string // for spans
+	topic      string
+	spans      batchSpans
 	attrs      metric.MeasurementOption
 	recorded   []metric.RecordOption // attrs, for what is recorded message by message
 	partitions map[string]*partition
-	unordered  uint64
-	ackers     map[*partition]*acker
+	latest     *partition                   // that a message came from
+	keys       map[string]map[string]*queue // of the topics
 
 	work    chan []*item
 	results chan result
 	burials chan burial
-	acks    chan ackResult
+	acks    chan ackRequest
 	ended   chan struct{} // the loop has returned: nobody reads results
 
+	held                     int // messages received and not acknowledged, but those that are parked
 	running, burying, acking int
+	acksDue                  time.Time // when what is done is acknowledged, zero where nothing is
+	draining                 bool
 }
 
 type result struct {
@@ -55,18 +59,19 @@ type burial struct {
 }
 
 func newRun[T any](c *Consumer[T], h Handler[T]) *run[T] {
-	topic := strings.Join(c.options.Topics, ",")
+	topic := cmp.Or(c.options.TopicPattern, strings.Join(c.options.Topics, ","))
 	attrs := metric.WithAttributeSet(where(topic, c.options.Subscription))
 	return &run[T]{
 		c: c, handler: h, s: newScheduler(c.options, rand.Float64), tel: c.client.tel, topic: topic,
+		spans:      newBatchSpans(c.client.tel, topic, c.options.Subscription),
 		attrs:      attrs,
 		recorded:   []metric.RecordOption{attrs},
 		partitions: map[string]*partition{},
-		ackers:     map[*partition]*acker{},
+		keys:       map[string]map[string]*queue{},
 		work:       make(chan []*item, c.options.Workers),
 		results:    make(chan result, c.options.Workers),
 		burials:    make(chan burial),
-		acks:       make(chan ackResult),
+		acks:       make(chan ackRequest),
 		ended:      make(chan struct{}),
 	}
 }
@@ -82,8 +87,8 @@ func (r *run[T]) loop(ctx context.Context) error {
 	defer close(r.work)
 	lost := r.flow(ctx, handling)
 	drained := r.drain(cancel)
-	r.tel.inFlight.Add(handling, -int64(len(r.s.held)), r.attrs)
-	leaving, done := context.WithTimeout(context.WithoutCancel(ctx), ackTimeout)
+	r.tel.inFlight.Add(handling, -int64(r.held), r.attrs)
+	leaving, done := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer done()
 	return errors.Join(lost, drained, r.c.leave(leaving))
 }
@@ -96,23 +101,36 @@ func (r *run[T]) flow(ctx, handling context.Context) error {
 	defer quiet.Stop()
 	heard := true
 	for {
-		wake := r.dispatch(handling)
-		var messages <-chan pulsar.ConsumerMessage
-		if len(r.s.held) < r.c.options.MaxInFlight {
-			messages = r.c.messages
-		} else {
+		wake, messages := time.Hour, (<-chan pulsar.ConsumerMessage)(nil)
+		paused := r.c.pauses.paused(r.running == 0 && r.burying == 0 && r.acking == 0 && r.acksDue.IsZero())
+		if !paused {
+			wake = r.dispatch(handling)
+		}
+		switch {
+		case paused || r.full():
 			heard = true
+			if !r.acksDue.IsZero() {
+				r.sendAllAcks()
+			}
+		default:
+			messages = r.c.feed.messages
+		}
+		if !r.acksDue.IsZero() {
+			wake = min(wake, max(time.Until(r.acksDue), 0))
 		}
 		timer.Reset(wake)
 		select {
 		case <-ctx.Done():
 			return nil
-		case err := <-r.c.lost:
+		case err := <-r.c.feed.lost:
 			return fmt.Errorf("pulsarx: the consumer of %s as %s was closed: %w", r.topic, r.c.options.Subscription, err)
 		case m := <-messages:
 			heard = true
 			r.receive(m.Message)
 		case <-timer.C:
+			if !r.acksDue.IsZero() && !time.Now().Before(r.acksDue) {
+				r.sendAllAcks()
+			}
 		case <-quiet.C:
 			r.watchGaps(heard)
 			heard = false
@@ -122,9 +140,13 @@ func (r *run[T]) flow(ctx, handling context.Context) error {
 			r.finishBurial(b)
 		case a := <-r.acks:
 			r.finishAck(a)
+		case <-r.c.pauses.changed:
 		}
 	}
 }
+
+// full reports whether the flow stops.
+func (r *run[T]) full() bool { return r.held >= r.c.options.MaxInFlight }
 
 // dispatch hands out all work that is due, and returns in how long there is more without another event.
 func (r *run[T]) dispatch(handling context.Context) time.Duration {
@@ -149,15 +171,15 @@ func (r *run[T]) dispatch(handling context.Context) time.Duration {
 // receive takes a message and those that are there behind it.
 func (r *run[T]) receive(m pulsar.Message) {
 	now, received := time.Now(), int64(0)
-	before := len(r.s.held)
+	before := r.held
 	for more := true; more; {
 		received++
 		r.take(m, now)
-		if received == drainBurst || len(r.s.held) >= r.c.options.MaxInFlight {
+		if received == drainBurst || r.full() {
 			break
 		}
 		select {
-		case next := <-r.c.messages:
+		case next := <-r.c.feed.messages:
 			m = next.Message
 		default:
 			more = false
@@ -165,23 +187,26 @@ func (r *run[T]) receive(m pulsar.Message) {
 	}
 	ctx := context.Background()
 	r.tel.consumed.Add(ctx, received, r.attrs)
-	r.tel.inFlight.Add(ctx, int64(len(r.s.held)-before), r.attrs)
+	r.tel.inFlight.Add(ctx, int64(r.held-before), r.attrs)
 }
 
 func (r *run[T]) take(m pulsar.Message, now time.Time) {
-	p, id := r.partition(m.Topic()), m.ID()
-	copied, dropped := r.c.arrivals.pop(p.name, id)
-	r.miss(p, dropped, now)
-	it := &item{msg: m, ackID: id, copy: copied, arrived: now, queue: r.queueOf(p, m.Key()), id: keyOf(p, id)}
-	if len(p.gaps.missing) == 0 {
-		r.add(it)
+	p := r.partition(m.Topic())
+	it, fresh, lost := p.receive(m, now)
+	p.gaps.miss(lost, now)
+	if !fresh {
+		r.tel.redelivered.Add(context.Background(), 1, r.attrs)
+		r.sendAcks(p, false)
+	}
+	if len(p.gaps.missing) == 0 && len(p.gaps.parked) == 0 {
+		if fresh {
+			r.add(it)
+		}
 		return
 	}
-	free := p.gaps.pass(it)
+	free := p.gaps.pass(it, fresh)
 	if len(p.gaps.parked) > r.c.options.MaxInFlight { // no more room to wait in: the missing ones lose their place
-		for _, id := range p.gaps.giveUp() {
-			r.c.consumer.NackID(id)
-		}
+		p.source.ask(p.gaps.giveUp())
 		free = append(free, p.gaps.release()...)
 	}
 	for _, it := range free {
@@ -189,86 +214,63 @@ func (r *run[T]) take(m pulsar.Message, now time.Time) {
 	}
 }
 
-func keyOf(p *partition, id pulsar.MessageID) messageKey {
-	return messageKey{p, id.LedgerID(), id.EntryID(), id.BatchIdx()}
-}
-
 // add gives a message to the scheduler.
 func (r *run[T]) add(it *item) {
-	known := r.s.add(it)
-	if known == nil {
-		return
+	p := it.partition
+	switch key := it.msg.Key(); {
+	case key != "":
+		it.queue = r.s.queue(p.keys, key)
+	case r.c.options.Type == Shared:
+		it.queue = r.s.queue(nil, "")
+	default:
+		it.queue = r.s.queue(p.own, "")
 	}
-	r.tel.redelivered.Add(context.Background(), 1, r.attrs)
-	known.ackID, known.copy = it.ackID, it.copy
-	if known == it {
-		r.acknowledge(it)
-	}
-}
-
-// miss takes down messages that the client has read and dropped.
-func (r *run[T]) miss(p *partition, dropped []arrival, now time.Time) {
-	for _, d := range dropped {
-		if key := keyOf(p, d.id); !r.s.knows(key) {
-			p.gaps.miss(key, d.id, now)
-		}
-	}
+	r.held++
+	r.s.add(it)
 }
 
 // watchGaps asks the broker for messages that are missing. Where nothing has been heard for a while, what the client has read and
 // not handed over is missing too.
 func (r *run[T]) watchGaps(heard bool) {
 	now := time.Now()
+	before := r.held
 	if !heard {
-		for name, dropped := range r.c.arrivals.rest() {
-			r.miss(r.partition(name), dropped, now)
+		for _, source := range r.c.feed.all() {
+			p := r.partition(source.name)
+			p.gaps.miss(p.idle(), now)
 		}
-		r.s.quiet()
 	}
-	before := len(r.s.held)
 	for _, p := range r.partitions {
 		if len(p.gaps.missing) == 0 {
 			continue
 		}
-		for _, id := range p.gaps.overdue(now) {
-			r.c.consumer.NackID(id)
-		}
+		p.source.ask(p.gaps.overdue(now))
 		for _, it := range p.gaps.release() {
 			r.add(it)
 		}
 	}
-	r.tel.inFlight.Add(context.Background(), int64(len(r.s.held)-before), r.attrs)
+	r.tel.inFlight.Add(context.Background(), int64(r.held-before), r.attrs)
 }
 
 // partition returns the one value for a name.
 func (r *run[T]) partition(name string) *partition {
+	if r.latest != nil && r.latest.name == name {
+		return r.latest
+	}
 	p := r.partitions[name]
 	if p == nil {
 		p = parsePartition(name)
+		p.source = r.c.feed.source(name)
+		p.window = uint64(r.c.options.ReceiverQueue + receiveBuffer)
+		p.entries, p.own = map[entryKey]*entry{}, map[string]*queue{}
+		if p.keys = r.keys[p.topic]; p.keys == nil {
+			p.keys = map[string]*queue{}
+			r.keys[p.topic] = p.keys
+		}
 		r.partitions[name] = p
 	}
+	r.latest = p
 	return p
-}
-
-func parsePartition(name string) *partition {
-	p := &partition{name: name, topic: name}
-	if at := strings.LastIndex(name, "-partition-"); at >= 0 {
-		if n, err := strconv.Atoi(name[at+len("-partition-"):]); err == nil && n >= 0 {
-			p.topic, p.index = name[:at], n
-		}
-	}
-	return p
-}
-
-func (r *run[T]) queueOf(p *partition, key string) queueKey {
-	switch {
-	case key != "":
-		return queueKey{topic: p.topic, key: key}
-	case r.c.options.Type == Shared:
-		r.unordered++
-		return queueKey{unordered: r.unordered}
-	}
-	return queueKey{topic: p.name, keyless: true}
 }
 
 func (r *run[T]) finish(res result) {
@@ -278,8 +280,10 @@ func (r *run[T]) finish(res result) {
 	if retried > 0 {
 		r.tel.retries.Add(ctx, int64(retried), r.attrs)
 	}
-	for _, it := range done {
-		r.tel.delay.Record(ctx, since(it.msg.PublishTime()), r.recorded...)
+	if r.tel.delay.Enabled(ctx) {
+		for _, it := range done {
+			r.tel.delay.Record(ctx, since(it.msg.PublishTime()), r.recorded...)
+		}
 	}
 	r.acknowledge(done...)
 }
@@ -327,7 +331,9 @@ func (r *run[T]) drain(cancel context.CancelFunc) error {
 			timer.Reset(handlerTime)
 		}
 	}
-	timer.Reset(ackTimeout)
+	r.draining = true
+	r.sendAllAcks()
+	timer.Reset(stopTimeout)
 	for r.acking > 0 {
 		select {
 		case a := <-r.acks:

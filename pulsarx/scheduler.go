@@ -3,9 +3,8 @@ package pulsarx
 import (
 	"container/heap"
 	"errors"
+	"slices"
 	"time"
-
-	"github.com/apache/pulsar-client-go/pulsar"
 
 	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
@@ -19,7 +18,6 @@ import (
 //   - A failed message stays at the head of its queue, which waits. So its successors do, and no other key does.
 //   - A message that is to run alone makes a batch by itself; one that is to be buried (sent to the dead letters) is handed out as
 //     such when it is at the head of its queue.
-//   - A message is held until its acknowledgement is confirmed, and a redelivery of a held one is no new message.
 type scheduler struct {
 	maxBatch    int
 	maxDelay    time.Duration
@@ -27,77 +25,17 @@ type scheduler struct {
 	backoff     Backoff
 	jitter      func() float64 // in [0, 1)
 
-	held    map[messageKey]*item
-	queues  map[queueKey]*queue
 	ready   []*queue // whose head may run in company, oldest first
 	alone   []*queue // whose head is to run alone
 	graves  []*queue // whose head is to be buried
 	waiting waitHeap
-	runs    int // messages of the queues in ready
-
-	// settled are messages whose acknowledgement was confirmed so recently that a copy of them may still be on its way: redelivered
-	// after a lost connection, before the broker saw the acknowledgement.
-	settled map[messageKey]struct{}
-	window  uint64 // the copies that the client may hold of a partition
+	runs    int      // messages of the queues in ready
+	idle    []*queue // without messages, to be used again
+	done    []*item  // that finish returns
 }
 
-// partition is a partition of a topic, or a topic that has none. There is one value for each, so that pointers compare.
-type partition struct {
-	name  string // as the client writes it
-	topic string // without the number
-	index int
-
-	received uint64           // messages
-	settled  []settledMessage // oldest first
-	gaps     gaps
-}
-
-// settledMessage is forgotten when until messages of the partition have been received.
-type settledMessage struct {
-	id    messageKey
-	until uint64
-}
-
-// messageKey identifies a message.
-type messageKey struct {
-	partition     *partition
-	ledger, entry int64
-	batch         int32
-}
-
-func (k messageKey) before(other messageKey) bool {
-	switch {
-	case k.ledger != other.ledger:
-		return k.ledger < other.ledger
-	case k.entry != other.entry:
-		return k.entry < other.entry
-	}
-	return k.batch < other.batch
-}
-
-// queueKey identifies what is kept in order: a key of a topic, or the messages of a partition without one.
-type queueKey struct {
-	topic, key string
-	keyless    bool
-	unordered  uint64 // not zero: a message for itself
-}
-
-// item is a held message.
-type item struct {
-	msg      pulsar.Message
-	ackID    MessageID // of the newest copy; Run's loop alone uses it, and copy
-	copy     int64
-	schema   Schema // the writer's, once it is known
-	id       messageKey
-	queue    queueKey
-	arrived  time.Time
-	attempts int   // that failed
-	alone    bool  // is to run alone
-	done     bool  // waits for its acknowledgement alone
-	grave    *fate // not nil: is to be buried
-}
-
-func (it *item) tried() bool { return it.attempts > 0 || it.grave != nil }
+// maxIdle bounds the queues that are kept for new keys.
+const maxIdle = 1 << 10
 
 // fate is why a message is buried.
 type fate struct {
@@ -105,8 +43,10 @@ type fate struct {
 	err    error
 }
 
+// queue holds what is kept in order: the messages of a key of a topic, or those of a partition without one, or one message.
 type queue struct {
-	key     queueKey
+	keys    map[string]*queue // that has it while it holds messages, under key; nil for none
+	key     string
 	items   []*item
 	running int // at the head of items
 	waits   int // in a row, of an item that could not be buried or decoded yet
@@ -151,54 +91,52 @@ type verdict struct {
 func newScheduler(o ConsumerOptions, jitter func() float64) *scheduler {
 	return &scheduler{
 		maxBatch: o.MaxBatch, maxDelay: o.MaxDelay, maxAttempts: o.DeadLetter.MaxAttempts, backoff: o.Backoff, jitter: jitter,
-		held: map[messageKey]*item{}, queues: map[queueKey]*queue{}, settled: map[messageKey]struct{}{},
-		window: uint64(o.ReceiverQueue + receiveBuffer),
 	}
 }
 
-// add takes a message that was received. A redelivery of a held one is not added, and the held one returned: its acknowledgement
-// goes through the newer copy. A copy of a settled one is returned itself: it is to be acknowledged again.
-func (s *scheduler) add(it *item) (known *item) {
-	p := it.id.partition
-	p.received++
-	for len(p.settled) > 0 && p.settled[0].until < p.received {
-		delete(s.settled, p.settled[0].id)
-		p.settled = p.settled[1:]
+// queue returns the queue of a key, a new one where keys is nil.
+func (s *scheduler) queue(keys map[string]*queue, key string) *queue {
+	if q := keys[key]; q != nil {
+		return q
 	}
-	if held := s.held[it.id]; held != nil {
-		return held
+	var q *queue
+	if n := len(s.idle); n > 0 {
+		q, s.idle = s.idle[n-1], s.idle[:n-1]
+	} else {
+		q = &queue{}
 	}
-	if _, ok := s.settled[it.id]; ok {
-		it.done = true
-		return it
+	q.keys, q.key = keys, key
+	if keys != nil {
+		keys[key] = q
 	}
-	s.held[it.id] = it
-	q := s.queues[it.queue]
-	if q == nil {
-		q = &queue{key: it.queue}
-		s.queues[it.queue] = q
-	}
+	return q
+}
+
+// add takes a new message, whose queue is set.
+func (s *scheduler) add(it *item) {
+	q := it.queue
 	// Appended, unless a redelivery comes behind its successors; but not before one that was tried already.
 	at := len(q.items)
-	for at > q.running && !q.items[at-1].tried() && q.items[at-1].id.partition == p && it.id.before(q.items[at-1].id) {
+	for at > q.running && !q.items[at-1].tried() && q.items[at-1].partition == it.partition && it.key().before(q.items[at-1].key()) {
 		at--
 	}
-	q.items = append(q.items, nil)
-	copy(q.items[at+1:], q.items[at:])
-	q.items[at] = it
+	if at == len(q.items) {
+		q.items = append(q.items, it)
+	} else {
+		q.items = slices.Insert(q.items, at, it)
+	}
 	switch {
 	case q.state == queueIdle:
 		s.arm(q)
 	case q.state == queueReady && q.items[0].grave == nil && !q.items[0].alone:
 		s.runs++
 	}
-	return nil
 }
 
 // arm puts an idle queue where its head belongs.
 func (s *scheduler) arm(q *queue) {
 	if len(q.items) == 0 {
-		delete(s.queues, q.key)
+		s.retire(q)
 		return
 	}
 	q.state = queueReady
@@ -210,6 +148,17 @@ func (s *scheduler) arm(q *queue) {
 	default:
 		s.ready = append(s.ready, q)
 		s.runs += len(q.items)
+	}
+}
+
+// retire keeps an empty queue for another key.
+func (s *scheduler) retire(q *queue) {
+	if q.keys != nil {
+		delete(q.keys, q.key)
+	}
+	q.keys, q.key, q.waits = nil, "", 0
+	if len(s.idle) < maxIdle && cap(q.items) <= maxIdle {
+		s.idle = append(s.idle, q)
 	}
 }
 
@@ -287,16 +236,15 @@ func (s *scheduler) batch() []*item {
 }
 
 // finish takes the verdicts on a batch, aligned with it, and returns the messages that are to be acknowledged, and how many are to
-// be tried again.
+// be tried again. They are valid until the next call.
 func (s *scheduler) finish(now time.Time, batch []*item, verdicts []verdict) (done []*item, retried int) {
+	done = s.done[:0]
+	defer func() { s.done = done }()
 	for first := 0; first < len(batch); {
-		q := s.queues[batch[first].queue]
+		q := batch[first].queue
 		end := first + q.running
 		succeeded, again, until := s.judge(now, batch[first:end], verdicts[first:end])
-		for _, it := range batch[first : first+succeeded] {
-			it.done = true
-			done = append(done, it)
-		}
+		done = append(done, batch[first:first+succeeded]...)
 		retried += again
 		s.release(q, succeeded, until)
 		first = end
@@ -318,7 +266,7 @@ func (s *scheduler) judge(now time.Time, items []*item, verdicts []verdict) (don
 	case condemned:
 		it.grave = &fate{reasonUndecodable, v.err}
 	case unready:
-		q := s.queues[it.queue]
+		q := it.queue
 		until = now.Add(s.pause(Backoff{Initial: 10 * time.Millisecond, Max: time.Second}, q.waits))
 		q.waits++
 	case failed:
@@ -342,6 +290,10 @@ func (s *scheduler) judge(now time.Time, items []*item, verdicts []verdict) (don
 // the last of several attempts is made alone, and so is the one after a panic or a permanent error of a whole batch.
 func (s *scheduler) fail(now time.Time, it *item, v verdict) time.Time {
 	it.attempts++
+	if it.failures == nil {
+		it.failures = &failures{first: now}
+	}
+	it.failures.last = now
 	own := v.named || v.alone
 	permanent := itemerror.IsPermanent(v.err)
 	last := s.maxAttempts > 0 && it.attempts >= s.maxAttempts
@@ -389,38 +341,13 @@ func (s *scheduler) release(q *queue, n int, until time.Time) {
 
 // buried says how a burial went. The message is to be acknowledged if err is nil; otherwise its key waits.
 func (s *scheduler) buried(now time.Time, it *item, err error) {
-	q := s.queues[it.queue]
+	q := it.queue
 	if err == nil {
-		it.done = true
 		s.release(q, 1, time.Time{})
 		return
 	}
 	q.waits++
 	s.release(q, 0, now.Add(s.pause(s.backoff, q.waits-1)))
-}
-
-// acknowledged lets go of a message whose acknowledgement the broker has confirmed.
-func (s *scheduler) acknowledged(it *item) {
-	delete(s.held, it.id)
-	if _, ok := s.settled[it.id]; !ok {
-		s.settled[it.id] = struct{}{}
-		p := it.id.partition
-		p.settled = append(p.settled, settledMessage{it.id, p.received + s.window})
-	}
-}
-
-// knows reports whether a message is held or settled.
-func (s *scheduler) knows(id messageKey) bool {
-	_, settled := s.settled[id]
-	return settled || s.held[id] != nil
-}
-
-// quiet says that nothing has come for a while: no copies are on their way.
-func (s *scheduler) quiet() {
-	for id := range s.settled {
-		id.partition.settled = nil
-	}
-	clear(s.settled)
 }
 
 // waitHeap is ordered by until.

@@ -16,6 +16,8 @@ type bench struct {
 	s    *scheduler
 	now  time.Time
 	part *partition
+	keys map[string]*queue
+	of   map[*item]string // the key: an empty queue takes another one
 	n    int64
 }
 
@@ -23,27 +25,26 @@ func newBench(t *testing.T, o ConsumerOptions) *bench {
 	t.Helper()
 	return &bench{
 		t: t, s: newScheduler(o.withDefaults(), func() float64 { return 0 }), now: time.Unix(1000, 0),
-		part: &partition{name: "t", topic: "t"},
+		part: &partition{name: "t", topic: "t"}, keys: map[string]*queue{}, of: map[*item]string{},
 	}
 }
 
 // add receives messages, each named by its key and a number in the order of their coming.
 func (b *bench) add(keys ...string) (items []*item) {
 	for _, key := range keys {
-		it := &item{id: messageKey{partition: b.part, entry: b.n}, queue: queueKey{topic: "t", key: key}, arrived: b.now}
+		it := &item{entry: &entry{number: b.n}, partition: b.part, queue: b.s.queue(b.keys, key), arrived: b.now}
 		b.n++
-		if b.s.add(it) != nil {
-			b.t.Fatal("a new message is known")
-		}
+		b.of[it] = key
+		b.s.add(it)
 		items = append(items, it)
 	}
 	return items
 }
 
-func names(items []*item) string {
+func (b *bench) names(items []*item) string {
 	var all []string
 	for _, it := range items {
-		all = append(all, fmt.Sprintf("%s%d", it.queue.key, it.id.entry))
+		all = append(all, fmt.Sprintf("%s%d", b.of[it], it.entry.number))
 	}
 	return strings.Join(all, " ")
 }
@@ -52,7 +53,7 @@ func names(items []*item) string {
 func (b *bench) batch(want string) []*item {
 	b.t.Helper()
 	w, _, ok := b.s.next(b.now, true, true)
-	if got := names(w.batch); !ok || got != want {
+	if got := b.names(w.batch); !ok || got != want {
 		b.t.Fatalf("batch %q (%v), want %q", got, ok, want)
 	}
 	return w.batch
@@ -61,7 +62,7 @@ func (b *bench) batch(want string) []*item {
 func (b *bench) bury(want string) *item {
 	b.t.Helper()
 	w, _, ok := b.s.next(b.now, true, true)
-	if !ok || w.bury == nil || names([]*item{w.bury}) != want {
+	if !ok || w.bury == nil || b.names([]*item{w.bury}) != want {
 		b.t.Fatalf("%+v, want the burial of %s", w, want)
 	}
 	return w.bury
@@ -89,11 +90,8 @@ func (b *bench) finish(batch []*item, errs []error, named bool, want string) {
 		}
 	}
 	done, _ := b.s.finish(b.now, batch, verdicts)
-	if got := names(done); got != want {
+	if got := b.names(done); got != want {
 		b.t.Fatalf("done %q, want %q", got, want)
-	}
-	for _, it := range done {
-		b.s.acknowledged(it)
 	}
 }
 
@@ -118,7 +116,7 @@ func TestSchedulerFillsBatches(t *testing.T) {
 	b.finish(b.batch("a3 b4"), nil, true, "a3 b4") // they have waited long enough
 	b.finish(other, nil, true, "c5")
 	b.idle(0)
-	if len(b.s.held)+len(b.s.queues) != 0 {
+	if len(b.keys) != 0 {
 		t.Error("something is still held")
 	}
 }
@@ -216,7 +214,7 @@ func TestSchedulerUndecodableInOrder(t *testing.T) {
 	b.add("a", "a", "a", "b")
 	batch := b.batch("a0 a1 a2 b3")
 	done, _ := b.s.finish(b.now, batch, []verdict{{}, {kind: condemned, err: errTest}, {kind: passedOver}, {}})
-	if got := names(done); got != "a0 b3" {
+	if got := b.names(done); got != "a0 b3" {
 		t.Errorf("done %q", got)
 	}
 	grave := b.bury("a1")
@@ -240,45 +238,6 @@ func TestSchedulerUnready(t *testing.T) {
 	b.idle(10 * time.Millisecond)
 }
 
-func TestSchedulerRedelivery(t *testing.T) {
-	b := newBench(t, ConsumerOptions{MaxBatch: 2, MaxDelay: -1})
-	items := b.add("a", "a", "a")
-	again := func(it *item) *item { twin := *it; twin.arrived = b.now; return b.s.add(&twin) }
-	batch := b.batch("a0 a1")
-	for i := range 3 { // running, running, waiting
-		if again(items[i]) != items[i] {
-			t.Errorf("message %d is not known", i)
-		}
-	}
-	done, _ := b.s.finish(b.now, batch, make([]verdict, 2))
-	if held := again(done[0]); held != done[0] || !held.done {
-		t.Error("what waits for its acknowledgement is not known")
-	}
-	b.s.acknowledged(done[0])
-	if copied := again(done[0]); copied == nil || copied == done[0] || !copied.done {
-		t.Error("a late copy is taken for new")
-	}
-	b.s.quiet()
-	if again(done[0]) != nil {
-		t.Error("after a quiet time it is a new message")
-	}
-	// It stands before what has not run yet.
-	b.finish(b.batch("a0 a2"), nil, true, "a0 a2")
-}
-
-func TestSchedulerForgetsSettled(t *testing.T) {
-	b := newBench(t, ConsumerOptions{MaxDelay: -1, ReceiverQueue: 1})
-	for range 5 * receiveBuffer {
-		b.add("a")
-		w, _, _ := b.s.next(b.now, true, true)
-		done, _ := b.s.finish(b.now, w.batch, make([]verdict, len(w.batch)))
-		b.s.acknowledged(done[0])
-	}
-	if n := len(b.s.settled); n > receiveBuffer+2 || n != len(b.part.settled) {
-		t.Errorf("%d settled messages are kept", n)
-	}
-}
-
 // TestSchedulerProperty: whatever the handlers do, a key's messages succeed in order, none is lost, none of two batches at once.
 func TestSchedulerProperty(t *testing.T) {
 	for seed := range uint64(300) {
@@ -290,11 +249,10 @@ func TestSchedulerProperty(t *testing.T) {
 		var open []work
 		total, settled := 0, 0
 		settle := func(it *item) {
-			if at, ok := last[it.queue.key]; ok && at >= it.id.entry {
-				t.Fatalf("seed %d: %s%d after %d", seed, it.queue.key, it.id.entry, at)
+			if at, ok := last[b.of[it]]; ok && at >= it.entry.number {
+				t.Fatalf("seed %d: %s%d after %d", seed, b.of[it], it.entry.number, at)
 			}
-			last[it.queue.key] = it.id.entry
-			b.s.acknowledged(it)
+			last[b.of[it]] = it.entry.number
 			settled++
 		}
 		for step := 0; step < 4000 && (step < 300 || settled < total); step++ {
@@ -312,10 +270,10 @@ func TestSchedulerProperty(t *testing.T) {
 					}
 				}
 				for i, it := range items {
-					if running[it.queue.key] && (i == 0 || items[i-1].queue != it.queue) {
-						t.Fatalf("seed %d: key %s twice at once", seed, it.queue.key)
+					if running[b.of[it]] && (i == 0 || items[i-1].queue != it.queue) {
+						t.Fatalf("seed %d: key %s twice at once", seed, b.of[it])
 					}
-					running[it.queue.key] = true
+					running[b.of[it]] = true
 				}
 				open = append(open, w)
 			} else if !wake.IsZero() && rng.IntN(2) == 0 {
@@ -328,7 +286,7 @@ func TestSchedulerProperty(t *testing.T) {
 			w := open[i]
 			open = slices.Delete(open, i, i+1)
 			if w.bury != nil {
-				delete(running, w.bury.queue.key)
+				delete(running, b.of[w.bury])
 				if rng.IntN(3) == 0 {
 					b.s.buried(b.now, w.bury, errTest)
 				} else {
@@ -338,7 +296,7 @@ func TestSchedulerProperty(t *testing.T) {
 				continue
 			}
 			for _, it := range w.batch {
-				delete(running, it.queue.key)
+				delete(running, b.of[it])
 			}
 			done, _ := b.s.finish(b.now, w.batch, randomVerdicts(rng, w.batch, poison))
 			for _, it := range done {
@@ -348,8 +306,8 @@ func TestSchedulerProperty(t *testing.T) {
 				settle(it)
 			}
 		}
-		if settled != total || len(b.s.held) != 0 || len(b.s.queues) != 0 {
-			t.Fatalf("seed %d: %d of %d settled, %d held", seed, settled, total, len(b.s.held))
+		if settled != total || len(b.keys) != 0 {
+			t.Fatalf("seed %d: %d of %d settled, %d keys left", seed, settled, total, len(b.keys))
 		}
 	}
 }

@@ -36,12 +36,13 @@ type telemetry struct {
 	redelivered  metric.Int64Counter
 	schemaErrors metric.Int64Counter
 
-	decryptErrors metric.Int64Counter
+	decryptErrors     metric.Int64Counter
+	discoveryFailures metric.Int64Counter
 }
 
 func newTelemetry() (*telemetry, error) {
 	m := otel.Meter(scope)
-	var errs [15]error
+	var errs [16]error
 	t := &telemetry{tracer: otel.Tracer(scope)}
 	counter := func(i int, name, unit, what string) (c metric.Int64Counter) {
 		c, errs[i] = m.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
@@ -68,6 +69,8 @@ func newTelemetry() (*telemetry, error) {
 	t.redelivered = counter(10, "pulsarx.consumer.redelivered", "{message}", "Redeliveries of messages that were still held.")
 	t.schemaErrors = counter(11, "pulsarx.schema.lookup.failures", "{attempt}", "Failed look-ups of a writer's schema; they are tried again.")
 	t.decryptErrors = counter(14, "pulsarx.decryption.failures", "{batch}", "Batches that wait because they cannot be decrypted.")
+	t.discoveryFailures = counter(15, "pulsarx.consumer.discovery.failures", "{attempt}",
+		"Failed searches for new partitions and topics; they are tried again.")
 	return t, errors.Join(errs[:]...)
 }
 
@@ -147,34 +150,6 @@ func endSend(span trace.Span, id MessageID, err error) {
 		}
 	}
 	endSpan(span, err)
-}
-
-// startBatch opens the spans of a batch, both linked to the spans that its messages were sent in: "receive", from the first message's
-// arrival until now, and in it "process", which the handler gets.
-func (t *telemetry) startBatch(ctx context.Context, topic, subscription string, batch []*item) (context.Context, trace.Span) {
-	links := make([]trace.Link, 0, len(batch))
-	p := propagator()
-	arrived := time.Now()
-	for _, it := range batch {
-		if it.arrived.Before(arrived) && !it.arrived.IsZero() {
-			arrived = it.arrived
-		}
-		properties := it.msg.Properties()
-		if len(properties) == 0 {
-			continue
-		}
-		sent := trace.SpanContextFromContext(p.Extract(context.Background(), propertyCarrier{&properties}))
-		if sent.IsValid() {
-			links = append(links, trace.Link{SpanContext: sent})
-		}
-	}
-	set := where(topic, subscription)
-	attrs := append(set.ToSlice(), attribute.Int("messaging.batch.message_count", len(batch)))
-	ctx, received := t.tracer.Start(ctx, "receive "+topic, trace.WithSpanKind(trace.SpanKindClient), trace.WithLinks(links...),
-		trace.WithTimestamp(arrived), trace.WithAttributes(attrs...), trace.WithAttributes(operation("receive")...))
-	received.End()
-	return t.tracer.Start(ctx, "process "+topic, trace.WithSpanKind(trace.SpanKindConsumer), trace.WithLinks(links...),
-		trace.WithAttributes(attrs...), trace.WithAttributes(operation("process")...))
 }
 
 func since(start time.Time) float64 { return time.Since(start).Seconds() }

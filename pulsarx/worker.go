@@ -1,10 +1,13 @@
 package pulsarx
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tidemark-go/tidemark/internal/itemerror"
@@ -60,21 +63,21 @@ var errGoexit error = panicError{"the handler ended its goroutine"}
 // decode returns the messages for the handler and their places in the batch. What is not for the handler has its verdict.
 func (r *run[T]) decode(batch []*item, verdicts []verdict) (messages []Message[T], places []int) {
 	messages, places = make([]Message[T], 0, len(batch)), make([]int, 0, len(batch))
+	var schema writerSchema
 	for i, it := range batch {
 		if i > 0 && verdicts[i-1].kind != succeeded && batch[i-1].queue == it.queue {
 			verdicts[i].kind = passedOver
 			continue
 		}
-		schema, err := r.c.client.schemas.get(it.id.partition.topic, it.msg.SchemaVersion(), schemaWait)
+		err := schema.find(r.c.client, it.partition.topic, it.msg.SchemaVersion())
 		if errors.Is(err, errSchemaPending) {
 			r.tel.schemaErrors.Add(context.Background(), 1, r.attrs)
 			verdicts[i] = verdict{kind: unready, err: err}
 			continue
 		}
-		it.schema = schema
 		var m Message[T]
 		if err == nil {
-			m, err = r.c.decode(it)
+			m, err = r.c.decode(it, schema.schema)
 		}
 		if err != nil {
 			verdicts[i] = verdict{kind: condemned, err: err}
@@ -85,12 +88,32 @@ func (r *run[T]) decode(batch []*item, verdicts []verdict) (messages []Message[T
 	return messages, places
 }
 
+// writerSchema is the schema of a message's writer, mostly that of the message before.
+type writerSchema struct {
+	topic   string
+	version []byte
+	schema  Schema
+}
+
+func (w *writerSchema) find(c *Client, topic string, version []byte) (err error) {
+	if w.topic == topic && bytes.Equal(w.version, version) {
+		return nil
+	}
+	w.topic, w.version = topic, version
+	if w.schema, err = c.schemas.get(topic, version, schemaWait); err != nil {
+		w.topic = ""
+	}
+	return err
+}
+
 // handle calls the handler in the batch's span, and makes an error of its panic.
 func (r *run[T]) handle(ctx context.Context, batch []*item, messages []Message[T]) (err error) {
-	ctx, span := r.tel.startBatch(ctx, r.topic, r.c.options.Subscription, batch)
+	ctx, span := r.spans.start(ctx, batch)
 	start := time.Now()
-	for _, it := range batch {
-		r.tel.queued.Record(ctx, start.Sub(it.arrived).Seconds(), r.recorded...)
+	if r.tel.queued.Enabled(ctx) {
+		for _, it := range batch {
+			r.tel.queued.Record(ctx, start.Sub(it.arrived).Seconds(), r.recorded...)
+		}
 	}
 	defer func() {
 		if p := recover(); p != nil {
@@ -103,4 +126,53 @@ func (r *run[T]) handle(ctx context.Context, batch []*item, messages []Message[T
 	err = r.handler(ctx, messages)
 	inspect(err)
 	return err
+}
+
+// batchSpans opens the spans of batches.
+type batchSpans struct {
+	tracer           trace.Tracer
+	receive, process string
+	receiveOptions   []trace.SpanStartOption
+	processOptions   []trace.SpanStartOption
+}
+
+func newBatchSpans(t *telemetry, topic, subscription string) batchSpans {
+	set := where(topic, subscription)
+	attrs := trace.WithAttributes(set.ToSlice()...)
+	return batchSpans{
+		tracer: t.tracer, receive: "receive " + topic, process: "process " + topic,
+		receiveOptions: []trace.SpanStartOption{
+			trace.WithSpanKind(trace.SpanKindClient), attrs, trace.WithAttributes(operation("receive")...),
+		},
+		processOptions: []trace.SpanStartOption{
+			trace.WithSpanKind(trace.SpanKindConsumer), attrs, trace.WithAttributes(operation("process")...),
+		},
+	}
+}
+
+// start opens the spans of a batch, both linked to the spans that its messages were sent in: "receive", from the first message's
+// arrival until now, and in it "process", which the handler gets.
+func (s *batchSpans) start(ctx context.Context, batch []*item) (context.Context, trace.Span) {
+	var links []trace.Link
+	arrived := batch[0].arrived
+	p, carrier := propagator(), propertyCarrier{new(map[string]string)}
+	for _, it := range batch {
+		if it.arrived.Before(arrived) {
+			arrived = it.arrived
+		}
+		if *carrier.properties = it.msg.Properties(); len(*carrier.properties) == 0 {
+			continue
+		}
+		sent := trace.SpanContextFromContext(p.Extract(context.Background(), carrier))
+		if sent.IsValid() {
+			links = append(links, trace.Link{SpanContext: sent})
+		}
+	}
+	of := []trace.SpanStartOption{
+		trace.WithLinks(links...), trace.WithAttributes(attribute.Int("messaging.batch.message_count", len(batch))),
+	}
+	options := append(slices.Clone(s.receiveOptions), of...)
+	ctx, received := s.tracer.Start(ctx, s.receive, append(options, trace.WithTimestamp(arrived))...)
+	received.End()
+	return s.tracer.Start(ctx, s.process, append(slices.Clone(s.processOptions), of...)...)
 }
