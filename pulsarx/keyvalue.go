@@ -210,7 +210,7 @@ func (p *keyValuePart) UnmarshalJSON(text []byte) error {
 	return err
 }
 
-func partOf(s Schema) keyValuePart { return keyValuePart{s.Type, s.Definition} }
+func partOf(s Schema) keyValuePart { return keyValuePart(s) }
 
 // keyValueWriter parses the definitions of writers.
 type keyValueWriter struct{}
@@ -237,23 +237,35 @@ func keyValueOf(cache *writerCache[*keyValueSchema], r Raw) (*keyValueSchema, er
 func (s *keyValueSchema) split(r Raw, separated bool) (key, value Raw, err error) {
 	key, value = r, r
 	if separated {
-		key.Value = nil
-		if r.Key != "" {
-			if key.Value, err = base64.StdEncoding.DecodeString(r.Key); err != nil {
-				key.Value = []byte(r.Key)
-			}
-		}
-	} else {
-		rest := r.Value
-		if key.Value, rest, err = nextPart(rest); err == nil {
-			value.Value, rest, err = nextPart(rest)
-		}
-		if err == nil && len(rest) > 0 {
-			err = fmt.Errorf("pulsarx: %d bytes after the key and the value", len(rest))
-		}
+		key.Value = separateKey(r.Key)
+	} else if key.Value, value.Value, err = inlineParts(r.Value); err != nil {
+		return key, value, err
 	}
 	key.SchemaType, key.Schema = s.Key.schema()
 	value.SchemaType, value.Schema = s.Value.schema()
+	return key, value, nil
+}
+
+// separateKey is the key of the message, nil where it has none.
+func separateKey(text string) []byte {
+	if text == "" {
+		return nil
+	}
+	key, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return []byte(text)
+	}
+	return key
+}
+
+func inlineParts(payload []byte) (key, value []byte, err error) {
+	key, rest, err := nextPart(payload)
+	if err != nil {
+		return nil, nil, err
+	}
+	if value, rest, err = nextPart(rest); err == nil && len(rest) > 0 {
+		err = fmt.Errorf("pulsarx: %d bytes after the key and the value", len(rest))
+	}
 	return key, value, err
 }
 
