@@ -35,6 +35,13 @@
 // While two consumers of a Key_Shared subscription change places after a lost connection, a message may be handled by the old one
 // and delivered to the new one; handlers are idempotent, as everywhere with at-least-once delivery.
 //
+// # Replay
+//
+// [Replay] hands a handler what topics hold, from a time, a message or the beginning, to the end that they had when it began: for a
+// model's training data, a new index, or a second look at yesterday. It reads partition by partition, or merged by event time, says
+// how far it is, and resumes from the text of a [Position]. What it could not read is an error. Pulsar-client-go's reader passes
+// over messages when it reconnects; a replay discards it then and reads on behind the last message with another one.
+//
 // # Delay
 //
 // A message waits for its handler up to MaxDelay, and for nothing else of this package's while a worker is free: neither for the
@@ -58,8 +65,7 @@
 //
 // A consumer of pulsar-client-go discards, and acknowledges, messages whose checksum or compression is broken, and messages with an
 // empty payload that a producer without batching sent (pulsarx producers always batch). When the partitions of a topic grow and
-// the first subscription to a new one fails, it closes all partitions. Its reader has a data race with its own reconnection; a
-// replay passes over what comes twice, and ends with an error where an order cannot be kept.
+// the first subscription to a new one fails, it closes all partitions.
 //
 // For a message in chunks it keeps a goroutine for a minute, even when all chunks have come.
 //

@@ -122,8 +122,8 @@ func ExamplePosition() {
 	}
 	fmt.Println(p)
 	// Output:
-	// beginning
-	// at:2024-05-06T07:08:09Z
+	// v1 beginning
+	// v1 at:2024-05-06T07:08:09Z
 }
 
 func ExampleAvro() {

@@ -1,71 +1,200 @@
 package pulsarx
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
+	"github.com/apache/pulsar-client-go/pulsar/backoff"
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// readerPatience is how long a reader waits for a message before it asks whether there still is one.
-const readerPatience = 10 * time.Second
+// chunkReach is how many entries ahead of a place reading begins, so that a message in chunks is whole that is mixed with others: its
+// first chunk stands before messages that were complete earlier.
+const chunkReach = 100
 
-// partitionReader reads one partition up to the end that it had.
-type partitionReader struct {
-	partition *partition
-	url       string
-	reader    pulsar.Reader // nil where there is nothing to read
-	first     string        // offsets before it are passed over
-	to        Position
-	last      MessageID // the end
-	order     readOrder
-
-	mu      sync.Mutex // guards what follows, which read and remaining use
-	at      MessageID  // the last message handled
-	count   int64
-	entries int64 // that those messages were in
+// patience is how long a reader waits for a message before it is placed anew, and asked whether there still is one.
+func (r *partitionReader) patience() time.Duration {
+	return r.client.options.Pulsar.OperationTimeout / 2
 }
 
-// openReader places a reader and takes down where the partition ends. The end is asked for before anything is read, and is a
-// message, not the client's HasNext, which answers an error with "no".
-func (c *Client) openReader(ctx context.Context, name string, o ReplayOptions) (*partitionReader, error) {
-	r := &partitionReader{partition: parsePartition(name), url: c.options.URL, to: o.To}
-	options := pulsar.ReaderOptions{Topic: name, StartMessageID: pulsar.EarliestMessageID(), StartMessageIDInclusive: true}
-	after := o.From.offsetOf(name)
-	if after != "" {
-		ledger, entry, _, err := parseOffset(after)
+// steadyReader is a reader of pulsar-client-go up to the first loss of its connection. When the client reconnects, it begins behind
+// messages that it still held and never gave out, without a word; what it gave out before is without gaps. So a steadyReader ends
+// where the client asks for its backoff policy, which it does before it reconnects, and its user opens another one.
+type steadyReader struct {
+	pulsar.Reader
+	mu   sync.Mutex // held by next while it is in the client, whose reconnection races with it
+	lost atomic.Bool
+	stop context.CancelFunc // of next's context
+}
+
+var errReaderLost = errors.New("the connection was lost")
+
+// openSteady opens a reader whose first message is the one at start, or the one behind it. The context that it returns is next's.
+func (c *Client) openSteady(ctx context.Context, o pulsar.ReaderOptions, start MessageID) (*steadyReader, context.Context, error) {
+	s := &steadyReader{}
+	reading, stop := context.WithCancel(ctx)
+	s.stop = stop
+	o.StartMessageID, o.StartMessageIDInclusive = start, true
+	o.BackoffPolicyFunc = func() backoff.Policy {
+		s.lost.Store(true)
+		stop()
+		for range 100 { // not for ever: next may wait for the very goroutine that calls this
+			if s.mu.TryLock() {
+				s.mu.Unlock()
+				break
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		return backoff.NewDefaultBackoff()
+	}
+	reader, err := open(ctx, c, "reader of "+o.Topic,
+		func() (pulsar.Reader, error) { return c.pulsar.CreateReader(o) }, pulsar.Reader.Close)
+	if err != nil {
+		stop()
+		return nil, nil, err
+	}
+	s.Reader = reader
+	return s, reading, nil
+}
+
+// next returns the next message, errReaderLost, or the error of the client or the context.
+func (s *steadyReader) next(ctx context.Context) (pulsar.Message, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lost.Load() {
+		return nil, errReaderLost
+	}
+	m, err := s.Next(ctx)
+	if s.lost.Load() {
+		return nil, errReaderLost
+	}
+	return m, err
+}
+
+func (s *steadyReader) close() {
+	s.stop()
+	s.Close()
+}
+
+// lastID asks the broker for the last message of a partition. Its entry is negative where there is none.
+func (c *Client) lastID(ctx context.Context, o pulsar.ReaderOptions) (MessageID, error) {
+	o.StartMessageID = pulsar.LatestMessageID()
+	what := "end of " + o.Topic
+	return open(ctx, c, what, func() (MessageID, error) {
+		reader, err := c.pulsar.CreateReader(o)
 		if err != nil {
 			return nil, err
 		}
-		// The whole entry, of which read passes over the beginning: this way it does not matter how the broker counts in a batch.
-		options.StartMessageID = pulsar.NewMessageID(ledger, entry, -1, int32(max(r.partition.index, 0)))
+		defer reader.Close()
+		return reader.GetLastMessageID()
+	}, func(MessageID) {})
+}
+
+const (
+	cmdPartitions         = 21
+	cmdPartitionsResponse = 22
+)
+
+// missing is ErrNoTopic where the broker says that there is no such topic. pulsar-client-go's own request would create it. A server
+// that does not answer this one, as older ones do not, leaves it to the requests that follow.
+func (r registry) missing(ctx context.Context, topic string) error {
+	scheme, hosts, _ := strings.Cut(r.options.URL, "://")
+	host, _, _ := strings.Cut(hosts, ",")
+	ctx, cancel := context.WithTimeout(ctx, r.options.Pulsar.OperationTimeout)
+	defer cancel()
+	conn, err := r.dial(ctx, scheme, host)
+	if err != nil {
+		return nil
+	}
+	defer func() { _ = conn.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	login, err := r.login()
+	if err != nil {
+		return nil
+	}
+	in := bufio.NewReader(conn)
+	if _, err := request(conn, in, cmdConnect, login, cmdConnected); err != nil {
+		return nil
+	}
+	ask := appendBytes(nil, 1, []byte(topic))
+	ask = protowire.AppendVarint(protowire.AppendTag(ask, 2, protowire.VarintType), 1)
+	ask = protowire.AppendVarint(protowire.AppendTag(ask, 6, protowire.VarintType), 0) // metadata_auto_creation_enabled
+	body, err := request(conn, in, cmdPartitions, ask, cmdPartitionsResponse)
+	if err != nil {
+		return nil
+	}
+	if answer, err := fields(body); err == nil && answer[4].number == codeTopicNotFound {
+		return fmt.Errorf("%w: %s at %s", ErrNoTopic, topic, r.options.URL)
+	}
+	return nil
+}
+
+// partitionReader reads one partition up to the end that it had.
+type partitionReader struct {
+	client    *Client
+	partition *partition
+	options   pulsar.ReaderOptions
+	empty     bool
+	start     MessageID // where reading begins
+	first     string    // offsets before it are passed over
+	since     time.Time // and so is what was published before
+	to        Position
+	last      MessageID // the end
+
+	mu        sync.Mutex // guards what follows, which read and remaining use
+	at        MessageID  // the last message handled
+	published time.Time  // its publish time, and the first one's
+	firstTime time.Time
+	count     int64
+	entries   int64 // that those messages were in
+}
+
+// openPartition takes down where a partition ends, and where reading begins. The end is asked for before anything is read, and is a
+// message, not the client's HasNext, which answers an error with "no".
+func (c *Client) openPartition(ctx context.Context, name string, o ReplayOptions, queue int) (*partitionReader, error) {
+	r := &partitionReader{
+		client: c, partition: parsePartition(name), to: o.To, start: pulsar.EarliestMessageID(),
+		options: pulsar.ReaderOptions{
+			Topic: name, ReadCompacted: o.Compacted, ReceiverQueueSize: queue, Decryption: c.decryption(),
+		},
+	}
+	var err error
+	if r.last, err = c.lastID(ctx, r.options); err != nil {
+		return nil, err
+	}
+	after := o.From.offsetOf(name)
+	switch {
+	case r.last.EntryID() < 0 || after != "" && !r.beyond(after):
+		r.empty = true
+	case after != "":
+		r.start, err = r.ahead(after)
 		r.first = nextOffset(after)
+	case !o.From.time.IsZero() && o.From.time.UnixMilli() > 0:
+		err = r.seek(ctx, o.From.time)
 	}
-	reader, err := open(ctx, c, "reader of "+name,
-		func() (pulsar.Reader, error) { return c.pulsar.CreateReader(options) }, pulsar.Reader.Close)
+	return r, err
+}
+
+// ahead is where reading begins to get what stands behind an offset: at its entry or before, since this way it does not matter how
+// the broker counts in a batch, and messages in chunks are whole.
+func (r *partitionReader) ahead(after string) (MessageID, error) {
+	ledger, entry, _, err := parseOffset(after)
 	if err != nil {
 		return nil, err
 	}
-	r.last, err = open(ctx, c, "end of "+name,
-		func() (MessageID, error) { return reader.GetLastMessageID() }, func(MessageID) {})
-	if err != nil {
-		reader.Close()
-		return nil, err
-	}
-	empty := r.last.EntryID() < 0 || after != "" && !r.beyond(after)
-	if !empty && !o.From.time.IsZero() {
-		empty, err = c.seek(ctx, r, reader, o.From.time)
-	}
-	if empty || err != nil {
-		reader.Close()
-		return r, err
-	}
-	r.reader = reader
-	return r, nil
+	return r.id(ledger, max(entry-chunkReach, 0)), nil
+}
+
+func (r *partitionReader) id(ledger, entry int64) MessageID {
+	return pulsar.NewMessageID(ledger, entry, -1, int32(max(r.partition.index, 0)))
 }
 
 // beyond reports whether there is anything behind the offset.
@@ -77,41 +206,100 @@ func (r *partitionReader) beyond(after string) bool {
 	return r.last.EntryID() > entry || r.last.EntryID() == entry && r.last.BatchIdx() > batch
 }
 
-// seek places the reader at the first message published at t or later, and reports whether there is none: then the last message
-// is older. Asking that message is the one way to know that does not depend on a message that never comes.
-func (c *Client) seek(ctx context.Context, r *partitionReader, reader pulsar.Reader, t time.Time) (none bool, err error) {
-	last, err := c.lastMessage(ctx, r)
-	if err != nil || last.PublishTime().UnixMilli() < t.UnixMilli() {
-		return err == nil, err
+// seek finds the first message published at t or later. That there is none is known from the message at the end, which is the one
+// way that does not depend on a message that never comes.
+func (r *partitionReader) seek(ctx context.Context, t time.Time) error {
+	last, err := r.lastMessage(ctx)
+	if err != nil {
+		return err
 	}
-	if t.UnixMilli() <= 0 {
-		return false, nil
+	r.since = t.Truncate(time.Millisecond)
+	if last.PublishTime().UnixMilli() < t.UnixMilli() {
+		r.empty = true
+		return nil
 	}
-	what := "seeking " + r.partition.name
-	_, err = open(ctx, c, what, func() (struct{}, error) { return struct{}{}, reader.SeekByTime(t) }, func(struct{}) {})
-	return false, err
+	id, err := again(ctx, r.client, func() (MessageID, error) { return r.seekOnce(ctx, t) })
+	switch {
+	case err != nil:
+		return err
+	case id == nil: // read from the beginning, past what is older
+	case r.behind(id):
+		r.empty = true
+	default:
+		r.start, r.first = r.id(id.LedgerID(), max(id.EntryID()-chunkReach, 0)), offset(id)
+		r.since = time.Time{}
+	}
+	return nil
 }
 
-// lastMessage reads the message at the end.
-func (c *Client) lastMessage(ctx context.Context, r *partitionReader) (pulsar.Message, error) {
-	what := "reader of " + r.partition.name
-	start := pulsar.NewMessageID(r.last.LedgerID(), r.last.EntryID(), -1, int32(max(r.partition.index, 0)))
-	reader, err := open(ctx, c, what, func() (pulsar.Reader, error) {
-		return c.pulsar.CreateReader(pulsar.ReaderOptions{
-			Topic: r.partition.name, StartMessageID: start, StartMessageIDInclusive: true,
-			Decryption: c.decryption(),
-		})
-	}, pulsar.Reader.Close)
+// seekOnce asks the broker for the place. It is no place to read on from: a seek makes the client reconnect, and a seek that fails
+// leaves the client's reader paused. Where nothing comes although something is there, it returns nil: the place is within a message
+// in chunks.
+func (r *partitionReader) seekOnce(ctx context.Context, t time.Time) (MessageID, error) {
+	what := "seeking " + r.partition.name
+	options := r.options
+	options.StartMessageID, options.StartMessageIDInclusive, options.ReceiverQueueSize = pulsar.EarliestMessageID(), true, 1
+	reader, err := open(ctx, r.client, what,
+		func() (pulsar.Reader, error) { return r.client.pulsar.CreateReader(options) }, pulsar.Reader.Close)
 	if err != nil {
 		return nil, err
 	}
 	defer reader.Close()
-	ctx, cancel := context.WithTimeout(ctx, c.options.Pulsar.OperationTimeout)
+	if _, err = open(ctx, r.client, what,
+		func() (struct{}, error) { return struct{}{}, reader.SeekByTime(t) }, func(struct{}) {}); err != nil {
+		return nil, err
+	}
+	waiting, cancel := context.WithTimeout(ctx, r.patience())
 	defer cancel()
+	m, err := reader.Next(waiting)
+	switch {
+	case ctx.Err() != nil:
+		return nil, ctx.Err()
+	case waiting.Err() != nil:
+		return nil, nil
+	case err != nil:
+		return nil, clientError(what, r.client.options.URL, err)
+	case m.PublishTime().UnixMilli() < t.UnixMilli(): // it has reconnected once more
+		return nil, fmt.Errorf("pulsarx: %s: %w", what, errReaderLost)
+	}
+	return m.ID(), nil
+}
+
+// lastMessage reads the message at the end. Where that is the last chunk of a message, reading begins further and further ahead.
+func (r *partitionReader) lastMessage(ctx context.Context) (pulsar.Message, error) {
+	deadline := time.Now().Add(2 * r.client.options.Pulsar.OperationTimeout)
+	for reach := int64(0); ; reach = max(chunkReach, 10*reach) {
+		start := r.id(r.last.LedgerID(), max(r.last.EntryID()-reach, 0))
+		if r.last.EntryID() < reach {
+			start = pulsar.EarliestMessageID()
+		}
+		m, err := r.find(ctx, start)
+		switch {
+		case err == nil:
+			return m, nil
+		case ctx.Err() != nil:
+			return nil, context.Cause(ctx)
+		case time.Now().After(deadline):
+			return nil, err
+		}
+	}
+}
+
+// find reads from start to the message at the end, as long as one comes after another.
+func (r *partitionReader) find(ctx context.Context, start MessageID) (pulsar.Message, error) {
+	what := "end of " + r.partition.name
+	reader, reading, err := r.client.openSteady(ctx, r.options, start)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.close()
 	for {
-		m, err := reader.Next(ctx)
+		patience := time.AfterFunc(r.patience()/8, reader.stop)
+		m, err := reader.next(reading)
+		patience.Stop()
 		if err != nil {
-			return nil, clientError(what, c.options.URL, err)
+			return nil, fmt.Errorf("pulsarx: %s at %s: no whole message at %d:%d: %w",
+				what, r.client.options.URL, r.last.LedgerID(), r.last.EntryID(), err)
 		}
 		if r.ends(m.ID()) {
 			return m, nil
@@ -141,140 +329,186 @@ func (r *partitionReader) behind(id MessageID) bool {
 	return offset(id) > offset(pulsar.NewMessageID(r.last.LedgerID(), r.last.EntryID(), end, 0))
 }
 
-// read sends the messages to out, up to the end.
-func (r *partitionReader) read(ctx context.Context, out chan<- replayed) error {
-	if r.reader == nil {
+// read gives the messages to deliver, up to the end. After a lost connection, or where nothing comes for long, it goes on behind the
+// last one with another reader.
+func (r *partitionReader) read(ctx context.Context, deliver func(pulsar.Message) error) error {
+	if r.empty {
 		return nil
 	}
-	end := r.to.offsetOf(r.partition.name)
+	start, at, stalled := r.start, "", 0
 	for {
-		m, err := r.next(ctx)
-		if err != nil || m == nil {
+		before := at
+		ended, err := r.readFrom(ctx, start, &at, deliver)
+		switch {
+		case ended || err != nil && !errors.Is(err, errReaderLost) && !errors.Is(err, errStalled):
+			return err
+		case at != before:
+			stalled = 0
+		case errors.Is(err, errStalled):
+			stalled++
+		}
+		if err := r.verify(ctx, stalled); err != nil {
 			return err
 		}
-		id := m.ID()
-		if r.behind(id) {
-			return nil
-		}
-		at := offset(id)
-		if again, err := r.order.check(at); err != nil {
-			return fmt.Errorf("reading %s: %w", r.partition.name, err)
-		} else if again {
-			continue
-		}
-		wanted := at >= r.first && (end == "" || at <= end) &&
-			(r.to.time.IsZero() || m.PublishTime().UnixMilli() < r.to.time.UnixMilli())
-		if wanted {
-			select {
-			case out <- replayed{r, m}:
-			case <-ctx.Done():
-				return ctx.Err()
+		if at != "" {
+			if start, err = r.ahead(at); err != nil {
+				return err
 			}
 		}
-		if r.ends(id) || end != "" && at >= end {
-			return nil
-		}
 	}
 }
 
-// next waits for the next message. Where none comes for long it asks the broker whether the end is still there: an error of the
-// connection is returned by that, and what was trimmed meanwhile is ErrGap.
-func (r *partitionReader) next(ctx context.Context) (pulsar.Message, error) {
+var errStalled = errors.New("no message came")
+
+// verify asks the broker whether the end is still there, and gives up where that is so and yet nothing comes.
+func (r *partitionReader) verify(ctx context.Context, stalled int) error {
+	last, err := again(ctx, r.client, func() (MessageID, error) { return r.client.lastID(ctx, r.options) })
+	if err != nil {
+		return err
+	}
+	if now := offset(last); last.EntryID() < 0 || now < offset(r.id(r.last.LedgerID(), r.last.EntryID())) {
+		return r.gap()
+	}
+	if stalled >= 2 {
+		return fmt.Errorf("%w; or what stands there is no whole message", r.gap())
+	}
+	return nil
+}
+
+func (r *partitionReader) gap() error {
+	return fmt.Errorf("%w: %s does not reach %d:%d any more", ErrGap, r.partition.name, r.last.LedgerID(), r.last.EntryID())
+}
+
+// readFrom reads with one reader what stands behind at, which it moves along. ended says that there is nothing more to read.
+func (r *partitionReader) readFrom(ctx context.Context, start MessageID, at *string, deliver func(pulsar.Message) error) (ended bool, err error) {
+	var reading context.Context
+	reader, err := again(ctx, r.client, func() (reader *steadyReader, err error) {
+		reader, reading, err = r.client.openSteady(ctx, r.options, start)
+		return reader, err
+	})
+	if err != nil {
+		return false, err
+	}
+	defer reader.close()
+	var stalled atomic.Bool
+	patience := time.AfterFunc(r.patience(), func() {
+		stalled.Store(true)
+		reader.stop()
+	})
+	defer patience.Stop()
+	end := r.to.offsetOf(r.partition.name)
 	for {
-		waiting, cancel := context.WithTimeout(ctx, readerPatience)
-		m, err := r.reader.Next(waiting)
-		cancel()
+		patience.Reset(r.patience())
+		m, err := reader.next(reading)
 		switch {
 		case err == nil:
-			return m, nil
+			patience.Stop() // while it is delivered, which takes its time
 		case ctx.Err() != nil:
-			return nil, ctx.Err()
-		case !errors.Is(err, context.DeadlineExceeded):
-			return nil, clientError("reading "+r.partition.name, r.url, err)
+			return false, context.Cause(ctx)
+		case errors.Is(err, errReaderLost):
+			return false, err
+		case stalled.Load():
+			return false, errStalled
+		default:
+			return false, clientError("reading "+r.partition.name, r.client.options.URL, err)
 		}
-		more := r.reader.HasNext()
-		if _, err := r.reader.GetLastMessageID(); err != nil {
-			return nil, clientError("reading "+r.partition.name, r.url, err)
+		id := m.ID()
+		place := offset(id)
+		switch {
+		case r.behind(id):
+			return false, r.gap() // what was the end has not come
+		case place <= *at || place < r.first:
+			if place < r.first && r.ends(id) {
+				return true, nil
+			}
+			continue
 		}
-		if !more && !r.reader.HasNext() {
-			return nil, fmt.Errorf("%w: %s ends before %d:%d", ErrGap, r.partition.name, r.last.LedgerID(), r.last.EntryID())
+		if r.wants(m, place, end) {
+			if err := deliver(m); err != nil {
+				return false, err
+			}
+		}
+		*at = place
+		if r.ends(id) || end != "" && place >= end {
+			return true, nil
 		}
 	}
 }
 
-func (r *partitionReader) close() {
-	if r.reader != nil {
-		r.reader.Close()
-	}
+func (r *partitionReader) wants(m pulsar.Message, place, end string) bool {
+	published := m.PublishTime().UnixMilli()
+	return (end == "" || place <= end) &&
+		(r.to.time.IsZero() || end != "" || published < r.to.time.UnixMilli()) &&
+		(r.since.IsZero() || published >= r.since.UnixMilli())
 }
 
 // handled takes down how far the handler is.
-func (r *partitionReader) handled(id MessageID) {
+func (r *partitionReader) handled(m pulsar.Message) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	id := m.ID()
 	if r.at == nil || r.at.EntryID() != id.EntryID() || r.at.LedgerID() != id.LedgerID() {
 		r.entries++
 	}
-	r.at = id
+	if r.at == nil {
+		r.firstTime = m.PublishTime()
+	}
+	r.at, r.published = id, m.PublishTime()
 	r.count++
 }
 
-// remaining estimates the messages to the end, -1 where that cannot be said.
-func (r *partitionReader) remaining() int64 {
+// remaining estimates the messages to the end, -1 where that cannot be said: from the entries between and the messages an entry has
+// had or, where the end is in another ledger of the broker's, from the messages that the time up to now has had.
+func (r *partitionReader) remaining(began time.Time) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.reader == nil:
+	case r.empty:
 		return 0
-	case r.at == nil || r.at.LedgerID() != r.last.LedgerID():
+	case r.at == nil:
+		return -1
+	case r.at.LedgerID() == r.last.LedgerID():
+		if r.at.EntryID() == r.last.EntryID() {
+			return int64(max(r.last.BatchIdx()-max(r.at.BatchIdx(), 0), 0))
+		}
+		perEntry := float64(r.count) / float64(r.entries)
+		return int64(math.Round(float64(max(r.last.EntryID()-r.at.EntryID(), 0)) * perEntry))
+	}
+	end := began
+	if !r.to.time.IsZero() && r.to.time.Before(end) {
+		end = r.to.time
+	}
+	behind, ahead := r.published.Sub(r.firstTime), end.Sub(r.published)
+	if behind <= 0 {
 		return -1
 	}
-	perEntry := float64(r.count) / float64(r.entries)
-	n := float64(max(r.last.EntryID()-r.at.EntryID(), 0)) * perEntry
-	if r.at.EntryID() == r.last.EntryID() {
-		n = float64(max(r.last.BatchIdx()-max(r.at.BatchIdx(), 0), 0))
-	}
-	return int64(math.Round(n))
-}
-
-// offsetOf is where the position is in a partition, empty for its beginning. A topic without partitions may be named as its
-// partition 0: message ids do not tell the two apart.
-func (p Position) offsetOf(name string) string {
-	if at := p.after[name]; at != "" {
-		return at
-	}
-	return p.after[name+"-partition-0"]
+	return int64(math.Round(float64(r.count) * max(ahead.Seconds(), 0) / behind.Seconds()))
 }
 
 // nextOffset is the least text above an offset.
 func nextOffset(at string) string { return at + "0" }
 
-// readOrder watches the order of what a reader gives. After a lost connection the client places itself anew, and in rare cases
-// has given out messages that stand behind one it dropped: then it goes back.
-type readOrder struct {
-	last   string
-	recent map[string]bool
-	ring   []string
-	next   int
+// again tries f until it succeeds, the client's OperationTimeout has passed, or the context ends.
+func again[T any](ctx context.Context, c *Client, f func() (T, error)) (v T, err error) {
+	for deadline := time.Now().Add(c.options.Pulsar.OperationTimeout); ; {
+		v, err = f()
+		if err == nil || time.Now().After(deadline) {
+			return v, err
+		}
+		if failed := sleep(ctx, 100*time.Millisecond); failed != nil {
+			return v, failed
+		}
+	}
 }
 
-var errWentBack = errors.New("pulsarx: the connection was lost and messages came out of order; resume from the last progress")
-
-// check takes the next offset, and reports whether it was given before. Going back to one that was not is an error.
-func (o *readOrder) check(at string) (again bool, err error) {
-	const kept = 4096 // more than a reader prefetches
-	if at <= o.last {
-		if o.recent[at] {
-			return true, nil
-		}
-		return false, errWentBack
+// sleep waits, unless the context ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
 	}
-	if o.recent == nil {
-		o.recent, o.ring = make(map[string]bool, kept), make([]string, kept)
-	}
-	delete(o.recent, o.ring[o.next])
-	o.ring[o.next], o.recent[at] = at, true
-	o.next = (o.next + 1) % kept
-	o.last = at
-	return false, nil
 }

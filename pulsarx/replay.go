@@ -15,99 +15,36 @@ import (
 	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
-// Position is a place in topics. The zero Position is the beginning. It is kept as text, by MarshalText.
-type Position struct {
-	time  time.Time         // messages published from then on
-	after map[string]string // partition name -> offset of the last message before; absent: the beginning
-}
-
-// At is the place of the first message published at t or later, to the millisecond, by the clocks of the producers. Where those
-// disagree, it is the place that the broker finds by bisection.
-func At(t time.Time) Position { return Position{time: t} }
-
-// After is the place behind a message that was received from topic (Message.Topic, Message.ID) or sent to it. The other partitions
-// of the topic are at their beginning.
-func After(topic string, id MessageID) Position {
-	name := fullTopic(topic)
-	if p := id.PartitionIdx(); p >= 0 {
-		name += fmt.Sprintf("-partition-%d", p)
-	}
-	return Position{after: map[string]string{name: offset(id)}}
-}
-
-// MarshalText writes the position as one line.
-func (p Position) MarshalText() ([]byte, error) {
-	switch {
-	case !p.time.IsZero():
-		return p.time.UTC().AppendFormat([]byte("at:"), time.RFC3339Nano), nil
-	case len(p.after) == 0:
-		return []byte("beginning"), nil
-	}
-	parts := make([]string, 0, len(p.after))
-	for _, name := range slices.Sorted(maps.Keys(p.after)) {
-		parts = append(parts, name+"@"+p.after[name])
-	}
-	return []byte("after:" + strings.Join(parts, ",")), nil
-}
-
-// UnmarshalText reads what MarshalText wrote.
-func (p *Position) UnmarshalText(text []byte) error {
-	kind, rest, _ := strings.Cut(string(text), ":")
-	switch kind {
-	case "beginning":
-		*p = Position{}
-		return nil
-	case "at":
-		t, err := time.Parse(time.RFC3339Nano, rest)
-		if err != nil {
-			return fmt.Errorf("pulsarx: position %q: %w", text, err)
-		}
-		*p = At(t)
-		return nil
-	case "after":
-		after := map[string]string{}
-		for part := range strings.SplitSeq(rest, ",") {
-			at := strings.LastIndexByte(part, '@')
-			if at <= 0 {
-				return fmt.Errorf("pulsarx: position %q", text)
-			}
-			if _, _, _, err := parseOffset(part[at+1:]); err != nil {
-				return err
-			}
-			after[part[:at]] = part[at+1:]
-		}
-		*p = Position{after: after}
-		return nil
-	}
-	return fmt.Errorf("pulsarx: position %q", text)
-}
-
-// String is the position's text.
-func (p Position) String() string {
-	text, _ := p.MarshalText()
-	return string(text)
-}
-
 // Progress is how far a replay has come.
 type Progress struct {
 	// Messages were handled, or passed over by OnDecodeError.
 	Messages int64
-	// Remaining is an estimate of those to come, from the entries between here and the end and the messages an entry has had. It is
-	// -1 while the end is in another ledger of the broker's, which does not say how long its ledgers are, and 0 at the end.
+	// Remaining is an estimate of those to come, and 0 at the end. In a partition it counts the entries between here and the end, and
+	// takes them for as full as the ones before; where the end is in another of the broker's ledgers, it takes the messages to be as
+	// dense in time as the ones before. A partition that has not begun counts as the others do on average. It is -1 while nothing
+	// can be said.
 	Remaining int64
-	// Position resumes behind the messages that were handled.
+	// Position resumes behind the messages that were handled: ReplayOptions.From takes it, and it can be kept as text.
 	Position Position
 }
 
 // ReplayOptions say what to replay. Topics is required.
 type ReplayOptions struct {
-	// Topics to read, all partitions of each.
+	// Topics to read, all partitions of each. They must exist and be persistent: others keep nothing.
 	Topics []string
 	// From is where to begin, the beginning by default.
 	From Position
 	// To ends the replay earlier than the end that the topics have when it begins: At leaves out messages published at that time or
 	// later; a position from After or Progress is the last message, and partitions that it does not name are read to their end.
 	To Position
+	// MergeByEventTime hands messages out across partitions by event time, instead of reading the partitions side by side: the next
+	// message is the one with the earliest event time, in milliseconds, among those that are next in their partitions; where the
+	// producer gave no event time, the publish time counts. Ties go to the topic that is named first, then to the lower partition.
+	// Messages of one partition keep its order even where their event times do not: a late one is late in the replay as it was
+	// online. The order depends on the messages alone, also after resuming from a Position.
+	MergeByEventTime bool
+	// Compacted reads what compaction has left of a topic, the newest message of each key, and behind that place every message.
+	Compacted bool
 	// MaxBatch is the largest batch of the handler; 500 by default.
 	MaxBatch int
 	// OnDecodeError decides about a message that cannot be decoded: nil goes on without it, an error ends the replay. Without it, the
@@ -122,18 +59,38 @@ func (o ReplayOptions) validate() error {
 	if len(o.Topics) == 0 || slices.Contains(o.Topics, "") {
 		errs = append(errs, errors.New("ReplayOptions.Topics is empty or holds an empty name"))
 	}
+	known := map[string]bool{}
+	for _, topic := range o.Topics {
+		full := fullTopic(topic)
+		if known[full] {
+			errs = append(errs, fmt.Errorf("ReplayOptions.Topics names %s twice", topic))
+		}
+		known[full] = true
+		if nonPersistent(full) {
+			errs = append(errs, fmt.Errorf("ReplayOptions.Topics: %w: %s keeps no messages to replay", ErrNonPersistent, topic))
+		}
+	}
 	if o.MaxBatch < 0 {
 		errs = append(errs, fmt.Errorf("ReplayOptions.MaxBatch is %d", o.MaxBatch))
 	}
 	return errors.Join(errs...)
 }
 
+// replayQueue is how many messages the readers of a replay may prefetch together; each has 10 at least, and 1000 at most.
+const replayQueue = 20_000
+
 // Replay reads the topics from o.From to the end that they had when it began, calls h with batches from one goroutine, and returns
-// nil at that end. The messages of a partition come in its order; partitions are read side by side. It has no subscription, and
-// acknowledges nothing.
+// nil at that end. The messages of a partition come in its order; partitions are read side by side, or merged with
+// MergeByEventTime. It has no subscription, and acknowledges nothing. It holds at most 20,000 messages, or ten a partition where
+// there are more than 2,000, and a batch.
 //
 // It ends with the first error: of h, where Message.ID and the position of the last Progress tell where; of a message that cannot
-// be decoded; or of reading. A replay that returns nil has been complete. ErrGap says that messages vanished on the way.
+// be decoded; or of reading. A connection that breaks is made anew behind the last message, for as long as the client's
+// OperationTimeout. A replay that returns nil has been complete: the last message that each partition had when it began has been
+// read. ErrGap says that messages vanished on the way; that the broker trims messages from the middle of what is still to be read
+// cannot be noticed, so keep what you replay (retention, or a subscription).
+//
+// A message in chunks stands where its last chunk does. Resuming looks for its first chunk up to 100 entries ahead of the position.
 func Replay[T any](ctx context.Context, c *Client, d Decoder[T], o ReplayOptions, h Handler[T]) error {
 	if err := o.validate(); err != nil {
 		return fmt.Errorf("pulsarx: %w", err)
@@ -147,7 +104,7 @@ func Replay[T any](ctx context.Context, c *Client, d Decoder[T], o ReplayOptions
 	}
 	r := &replay[T]{
 		client: c, decoder: d, codec: codec, options: o, handler: h,
-		messages: make(chan replayed, o.MaxBatch), failed: make(chan error, 1), place: map[string]string{},
+		began: time.Now(), messages: make(chan replayed, o.MaxBatch), place: map[string]string{},
 	}
 	maps.Copy(r.place, o.From.after)
 	return r.run(ctx)
@@ -159,8 +116,8 @@ type replay[T any] struct {
 	codec    bool
 	options  ReplayOptions
 	handler  Handler[T]
-	messages chan replayed
-	failed   chan error // the first reader's
+	began    time.Time
+	messages chan replayed // closed when all has been read, or reading has failed
 
 	readers []*partitionReader
 	count   int64
@@ -174,67 +131,94 @@ type replayed struct {
 }
 
 func (r *replay[T]) run(ctx context.Context) error {
-	ctx, cancel := context.WithCancel(ctx)
-	var wait sync.WaitGroup
-	defer wait.Wait()
-	defer cancel()
-	defer func() {
-		for _, reader := range r.readers {
-			wait.Go(reader.close)
-		}
-	}()
-	for _, topic := range r.options.Topics {
-		if err := r.open(ctx, topic); err != nil {
-			return err
-		}
-	}
-	var reading sync.WaitGroup
-	for _, reader := range r.readers {
-		reading.Go(func() {
-			if err := reader.read(ctx, r.messages); err != nil {
-				select {
-				case r.failed <- err:
-				default:
-				}
-			}
-		})
-	}
-	wait.Go(func() {
-		reading.Wait()
-		close(r.messages)
-	})
-	return r.handleAll(ctx)
-}
-
-// open makes the readers of a topic and learns where they end.
-func (r *replay[T]) open(ctx context.Context, topic string) error {
-	names, err := open(ctx, r.client, "partitions of "+topic, func() ([]string, error) {
-		return r.client.pulsar.TopicPartitions(topic)
-	}, func([]string) {})
-	if err != nil {
+	if err := r.open(ctx); err != nil {
 		return err
 	}
-	for _, name := range names {
-		reader, err := r.client.openReader(ctx, fullTopic(name), r.options)
+	reading, fail := context.WithCancelCause(ctx)
+	var wait sync.WaitGroup
+	defer wait.Wait()
+	defer fail(nil)
+	wait.Go(func() {
+		defer close(r.messages)
+		r.readAll(reading, fail)
+	})
+	return r.handleAll(ctx, reading)
+}
+
+// open takes down where the partitions of the topics begin and end, several at a time, since each takes a few requests.
+func (r *replay[T]) open(ctx context.Context) error {
+	var names []string
+	for _, topic := range r.options.Topics {
+		partitions, err := r.client.existing(ctx, topic)
 		if err != nil {
 			return err
 		}
-		r.readers = append(r.readers, reader)
+		names = append(names, partitions...)
 	}
-	return nil
+	const atOnce = 16
+	queue := min(max(replayQueue/len(names), 10), 1000)
+	r.readers = make([]*partitionReader, len(names))
+	opening, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
+	places := make(chan struct{}, atOnce)
+	var wait sync.WaitGroup
+	for i, name := range names {
+		places <- struct{}{}
+		wait.Go(func() {
+			defer func() { <-places }()
+			reader, err := r.client.openPartition(opening, fullTopic(name), r.options, queue)
+			if err != nil {
+				fail(err)
+			}
+			r.readers[i] = reader
+		})
+	}
+	wait.Wait()
+	return context.Cause(opening)
 }
 
-// handleAll calls the handler until the readers are done.
-func (r *replay[T]) handleAll(ctx context.Context) error {
+// readAll reads the partitions into r.messages.
+func (r *replay[T]) readAll(ctx context.Context, fail context.CancelCauseFunc) {
+	var wait sync.WaitGroup
+	inputs := make([]chan replayed, len(r.readers))
+	for i, reader := range r.readers {
+		out := r.messages
+		if r.options.MergeByEventTime {
+			out = make(chan replayed)
+			inputs[i] = out
+		}
+		wait.Go(func() {
+			err := reader.read(ctx, func(m pulsar.Message) error {
+				select {
+				case out <- replayed{reader, m}:
+					return nil
+				case <-ctx.Done():
+					return context.Cause(ctx)
+				}
+			})
+			if err != nil {
+				fail(err)
+			}
+			if r.options.MergeByEventTime {
+				close(out)
+			}
+		})
+	}
+	if r.options.MergeByEventTime {
+		merge(ctx, inputs, r.messages)
+	}
+	wait.Wait()
+}
+
+// handleAll calls the handler until all has been read.
+func (r *replay[T]) handleAll(ctx, reading context.Context) error {
 	for {
 		var batch []Message[T]
 		var last replayed
 		var ok bool
 		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case err := <-r.failed:
-			return err
+		case <-reading.Done():
+			return context.Cause(reading)
 		case last, ok = <-r.messages:
 		}
 		for more := ok; more; {
@@ -247,7 +231,7 @@ func (r *replay[T]) handleAll(ctx context.Context) error {
 			}
 			r.count++
 			r.place[last.reader.partition.name] = offset(last.message.ID())
-			last.reader.handled(last.message.ID())
+			last.reader.handled(last.message)
 			if len(batch) == r.options.MaxBatch {
 				break
 			}
@@ -261,13 +245,8 @@ func (r *replay[T]) handleAll(ctx context.Context) error {
 		if err := r.handle(ctx, batch); err != nil {
 			return err
 		}
-		if !ok { // the readers are done; one of them may have failed
-			select {
-			case err := <-r.failed:
-				return err
-			default:
-			}
-			if err := ctx.Err(); err != nil {
+		if !ok {
+			if err := context.Cause(reading); err != nil {
 				return err
 			}
 			r.report(true)
@@ -294,39 +273,41 @@ func (r *replay[T]) report(ended bool) {
 	if r.options.Progress == nil {
 		return
 	}
-	p := Progress{Messages: r.count, Position: Position{after: maps.Clone(r.place)}}
-	for _, reader := range r.readers {
-		n := reader.remaining()
-		if n < 0 {
-			p.Remaining = -1
-			break
-		}
-		p.Remaining += n
-	}
-	if ended {
-		p.Remaining = 0
+	p := Progress{Messages: r.count, Position: Position{time: r.options.From.time, after: maps.Clone(r.place)}}
+	if !ended {
+		p.Remaining = r.remaining()
 	}
 	r.options.Progress(p)
+}
+
+// remaining is the readers' estimates together.
+func (r *replay[T]) remaining() int64 {
+	var known, sum int64
+	for _, reader := range r.readers {
+		if n := reader.remaining(r.began); n >= 0 {
+			known++
+			sum += n
+		}
+	}
+	all := int64(len(r.readers))
+	switch known {
+	case 0:
+		return -1
+	case all:
+		return sum
+	}
+	return sum + (sum+r.count)/known*(all-known)
 }
 
 // decode waits for the writer's schema as long as the registry takes.
 func (r *replay[T]) decode(ctx context.Context, m replayed) (message Message[T], keep bool, err error) {
 	p := m.reader.partition
-	schema, err := r.client.schemas.get(p.topic, m.message.SchemaVersion(), schemaWait)
-	for errors.Is(err, errSchemaPending) {
-		select {
-		case <-ctx.Done():
-			return message, false, err
-		case <-time.After(schemaWait):
-		}
-		schema, err = r.client.schemas.get(p.topic, m.message.SchemaVersion(), schemaWait)
+	schema, err := r.client.writerSchema(ctx, p, m.message)
+	if ctx.Err() != nil {
+		return message, false, context.Cause(ctx)
 	}
 	raw := rawMessage(m.message, p, schema)
-	message = Message[T]{
-		Tombstone: raw.Value == nil,
-		Topic:     p.topic, Partition: p.index, ID: m.message.ID(), Key: raw.Key, Properties: raw.Properties,
-		PublishTime: raw.PublishTime, EventTime: raw.EventTime, Attempt: 1,
-	}
+	message = newMessage[T](raw, m.message.ID())
 	if err == nil {
 		message.Value, err = decodeRaw(r.decoder, r.codec, raw)
 	}
@@ -337,6 +318,39 @@ func (r *replay[T]) decode(ctx context.Context, m replayed) (message Message[T],
 		return message, false, fmt.Errorf("pulsarx: replay of %s: message %v: %w", p.name, m.message.ID(), err)
 	}
 	return message, true, nil
+}
+
+// writerSchema is the schema that a message was written with. It waits for the registry as long as ctx lasts.
+func (c *Client) writerSchema(ctx context.Context, p *partition, m pulsar.Message) (Schema, error) {
+	for {
+		schema, err := c.schemas.get(p.topic, m.SchemaVersion(), schemaWait)
+		if !errors.Is(err, errSchemaPending) {
+			return schema, err
+		}
+		if failed := sleep(ctx, schemaWait); failed != nil {
+			return schema, err
+		}
+	}
+}
+
+// newMessage is a message at its first attempt, without its value.
+func newMessage[T any](raw Raw, id MessageID) Message[T] {
+	return Message[T]{
+		Tombstone: raw.Value == nil,
+		Topic:     raw.Topic, Partition: raw.Partition, ID: id, Key: raw.Key, Properties: raw.Properties,
+		PublishTime: raw.PublishTime, EventTime: raw.EventTime, Attempt: 1,
+	}
+}
+
+// existing are the names of a topic's partitions. Where the broker creates topics by itself, a misspelt one would be created and
+// found empty; so it is asked first.
+func (c *Client) existing(ctx context.Context, topic string) ([]string, error) {
+	if err := (registry{c.options}).missing(ctx, fullTopic(topic)); err != nil {
+		return nil, err
+	}
+	return open(ctx, c, "partitions of "+topic, func() ([]string, error) {
+		return c.pulsar.TopicPartitions(topic)
+	}, func([]string) {})
 }
 
 // fullTopic completes a short name.

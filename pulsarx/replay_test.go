@@ -1,6 +1,7 @@
 package pulsarx_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
 
 	"github.com/tidemark-go/tidemark/pulsarx"
 	"github.com/tidemark-go/tidemark/pulsarx/pulsartest"
@@ -210,18 +213,95 @@ func TestReplayErrors(t *testing.T) {
 }
 
 func TestPositionText(t *testing.T) {
-	for _, text := range []string{
-		"beginning", "at:2024-05-06T07:08:09.123Z",
-		"after:persistent://a/b/c-partition-0@0000000000000001000000000000000200000003,persistent://a/b/d@0000000000000001000000000000000200000003",
+	const places = "persistent://a/b/c-partition-0@0000000000000001000000000000000200000003,persistent://a/b/d@0000000000000001000000000000000200000003"
+	for text, want := range map[string]string{
+		"v1 beginning":                   "",
+		"v1 at:2024-05-06T07:08:09.123Z": "",
+		"v1 beginning after:" + places:   "",
+		"v1 at:2024-05-06T07:08:09Z after:persistent://a/b/c%2Cd%25@0000000000000001000000000000000200000003": "",
+		"beginning":               "v1 beginning",
+		"at:2024-05-06T07:08:09Z": "v1 at:2024-05-06T07:08:09Z",
+		"after:" + places:         "v1 beginning after:" + places,
 	} {
 		var p pulsarx.Position
-		if err := p.UnmarshalText([]byte(text)); err != nil || p.String() != text {
+		if err := p.UnmarshalText([]byte(text)); err != nil || p.String() != cmp.Or(want, text) {
 			t.Errorf("%s became %s: %v", text, p, err)
 		}
 	}
-	for _, text := range []string{"", "x", "at:", "at:yesterday", "after:", "after:x", "after:@00", "after:t@12", "after:t@" + strings.Repeat("g", 40)} {
+	for _, text := range []string{
+		"", "x", "v1", "v1 ", "v2 beginning", "at:", "at:yesterday", "after:", "after:x", "after:@00", "after:t@12",
+		"after:t@" + strings.Repeat("g", 40), "after:t@" + strings.Repeat("f", 40), "after:t%zz@0000000000000001000000000000000200000003",
+		"after:" + places + "," + places, "beginning beginning", "beginning after:" + places + " after:" + places,
+	} {
 		if err := new(pulsarx.Position).UnmarshalText([]byte(text)); err == nil {
 			t.Errorf("%q is a position", text)
 		}
+	}
+}
+
+func FuzzPosition(f *testing.F) {
+	f.Add("v1 at:2024-05-06T07:08:09.123Z after:persistent://a/b/c-partition-0@0000000000000001000000000000000200000003")
+	f.Add("after:a,b@0000000000000001000000000000000200000003")
+	f.Fuzz(func(t *testing.T, text string) {
+		var p, again pulsarx.Position
+		if p.UnmarshalText([]byte(text)) != nil {
+			return
+		}
+		if err := again.UnmarshalText([]byte(p.String())); err != nil || again.String() != p.String() {
+			t.Errorf("%q is %q, and that %q: %v", text, p, again, err)
+		}
+	})
+}
+
+// TestReplayNeedsTopic: what cannot be replayed is an error, not an empty result.
+func TestReplayNeedsTopic(t *testing.T) {
+	nothing := func(context.Context, []pulsarx.Message[string]) error { return nil }
+	s := inProcess(t)
+	for _, topics := range [][]string{{"non-persistent://public/default/x"}, {"x", "persistent://public/default/x"}, {""}, nil} {
+		if err := pulsarx.Replay(t.Context(), s.client(t), pulsarx.String(), pulsarx.ReplayOptions{Topics: topics}, nothing); err == nil {
+			t.Errorf("%v is replayed", topics)
+		} else if topics != nil && strings.HasPrefix(topics[0], "non-") && !errors.Is(err, pulsarx.ErrNonPersistent) {
+			t.Errorf("%v: %v", topics, err)
+		}
+	}
+	broker := realPulsar(t)
+	err := pulsarx.Replay(t.Context(), broker.client(t), pulsarx.String(), pulsarx.ReplayOptions{Topics: []string{topic(t)}}, nothing)
+	if !errors.Is(err, pulsarx.ErrNoTopic) {
+		t.Errorf("a topic that does not exist: %v", err)
+	}
+}
+
+// TestReplayIncompleteChunks: the topic ends within a message in chunks, whose producer has died. What is whole is handed out; that
+// the rest is not is an error, since nobody can say that it will not come.
+func TestReplayIncompleteChunks(t *testing.T) {
+	s := inProcess(t)
+	topic := topic(t)
+	sendAll(t, keyed(t, s.client(t), topic), numbers(0, 5))
+	c, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: s.url, Pulsar: pulsar.ClientOptions{OperationTimeout: 2 * time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	defer s.broker.Inject(pulsartest.Fault{Command: "SEND", Topic: topic, After: 1, Drop: true})()
+	chunks, err := bareClient(t, s).CreateProducer(pulsar.ProducerOptions{
+		Topic: topic, DisableBatching: true, EnableChunking: true, ChunkMaxMessageSize: 100, SendTimeout: time.Second,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer chunks.Close()
+	if _, err := chunks.Send(t.Context(), &pulsar.ProducerMessage{Payload: make([]byte, 1000)}); err == nil {
+		t.Fatal("the chunks have arrived")
+	}
+	var got []string
+	err = pulsarx.Replay(t.Context(), c, pulsarx.String(), pulsarx.ReplayOptions{Topics: []string{topic}},
+		func(_ context.Context, batch []pulsarx.Message[string]) error {
+			for _, m := range batch {
+				got = append(got, m.Value)
+			}
+			return nil
+		})
+	if !errors.Is(err, pulsarx.ErrGap) || !slices.Equal(got, numbers(0, 5)) {
+		t.Errorf("%v: %v", got, err)
 	}
 }
