@@ -16,9 +16,12 @@ require (
 	go.opentelemetry.io/otel/sdk/metric v1.46.0
 	go.opentelemetry.io/otel/trace v1.46.0
 	go.uber.org/goleak v1.3.0
+	go.yaml.in/yaml/v3 v3.0.6
 	google.golang.org/grpc v1.79.3
 	google.golang.org/protobuf v1.36.10
 )
+
+require github.com/rivo/uniseg v0.4.7 // indirect
 
 require (
 	github.com/AthenZ/athenz v1.12.13 // indirect

@@ -1,0 +1,74 @@
+package topology
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// MaxFile is the size of the largest declaration that Parse takes.
+const MaxFile = 4 << 20
+
+// Parse reads a declaration in YAML and validates it. It is strict: an unknown field, a name that stands twice, a value that is no
+// duration, and a second document are errors, all of them, each with its line.
+func Parse(text []byte) (Topology, error) {
+	if len(text) > MaxFile {
+		return Topology{}, fmt.Errorf("topology: the declaration has more than %d bytes", MaxFile)
+	}
+	var t Topology
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	decoder.KnownFields(true)
+	if err := decoder.Decode(&t); err != nil && !errors.Is(err, io.EOF) {
+		return Topology{}, parseError(err)
+	}
+	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
+		return Topology{}, errors.New("topology: the declaration has more than one YAML document")
+	}
+	return t, t.Validate()
+}
+
+// parseError has a line for each of yaml's errors.
+func parseError(err error) error {
+	var many *yaml.TypeError
+	if !errors.As(err, &many) {
+		return fmt.Errorf("topology: %w", err)
+	}
+	errs := make([]error, len(many.Errors))
+	for i, text := range many.Errors {
+		errs[i] = fmt.Errorf("topology: %s", text)
+	}
+	return errors.Join(errs...)
+}
+
+// Load reads a declaration from a YAML file, as Parse does.
+func Load(path string) (Topology, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return Topology{}, fmt.Errorf("topology: %w", err)
+	}
+	defer func() { _ = file.Close() }()
+	text, err := io.ReadAll(io.LimitReader(file, MaxFile+1))
+	if err != nil {
+		return Topology{}, fmt.Errorf("topology: %w", err)
+	}
+	t, err := Parse(text)
+	if err != nil {
+		return t, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+// YAML is the declaration as Parse reads it, in an order that is always the same.
+func (t Topology) YAML() ([]byte, error) {
+	var b bytes.Buffer
+	encoder := yaml.NewEncoder(&b)
+	encoder.SetIndent(2)
+	if err := errors.Join(encoder.Encode(t), encoder.Close()); err != nil {
+		return nil, fmt.Errorf("topology: %w", err)
+	}
+	return b.Bytes(), nil
+}
