@@ -8,6 +8,7 @@ require (
 	github.com/jackc/pgx/v5 v5.13.0
 	github.com/klauspost/compress v1.18.5
 	github.com/pierrec/lz4/v4 v4.1.22
+	github.com/rivo/uniseg v0.4.7
 	github.com/weaviate/weaviate v1.27.0
 	github.com/yalue/onnxruntime_go v1.34.0
 	go.opentelemetry.io/otel v1.46.0
@@ -20,8 +21,6 @@ require (
 	google.golang.org/grpc v1.79.3
 	google.golang.org/protobuf v1.36.10
 )
-
-require github.com/rivo/uniseg v0.4.7 // indirect
 
 require (
 	github.com/AthenZ/athenz v1.12.13 // indirect

@@ -12,13 +12,17 @@
 //
 // What a file asks for and this package has not is an error of [Load] that names the part, [ErrUnsupported]. It has
 //
-//   - normalizers: BertNormalizer, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Prepend, Replace (of a string), Sequence, Strip,
-//     StripAccents;
-//   - pre-tokenizers: BertPreTokenizer, CharDelimiterSplit, Digits, Punctuation, Sequence, Split (by a string), Whitespace,
-//     WhitespaceSplit;
-//   - models: WordPiece;
-//   - post-processors: BertProcessing, RobertaProcessing (around words without whitespace), TemplateProcessing;
+//   - normalizers: BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Prepend, Replace, Sequence,
+//     Strip, StripAccents;
+//   - pre-tokenizers: BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, Metaspace, Punctuation, Sequence, Split,
+//     Whitespace, WhitespaceSplit;
+//   - models: WordPiece (BERT and its family), BPE (RoBERTa, GPT-2, Llama, Qwen, CLIP), Unigram (XLM-R, T5, multilingual E5);
+//   - post-processors: BertProcessing, ByteLevel, RobertaProcessing, Sequence, TemplateProcessing;
 //   - added tokens with all their flags.
+//
+// Replace and Split take strings, and the regular expressions of the models above, which are written out as code: those of
+// GPT-2, cl100k_base (Llama 3), Qwen 2 and CLIP, and those of one or more spaces. Where a BPE model has no token for a character
+// and none for unknown ones, the character vanishes, and the offsets behind it are right here and not in the original.
 //
 // Decoders are checked by name and not used: nothing here turns ids into text. Padding and truncation of the file are
 // ignored, since a file often brings those of one export (all-MiniLM-L6-v2 pads to 128 and cuts at 128, where the model takes
@@ -29,7 +33,7 @@
 // Bytes that are not UTF-8 become U+FFFD, one for each maximal part of a broken sequence, as Python's
 // bytes.decode(errors="replace") and Rust's from_utf8_lossy do. Added tokens that are not normalized are cut out of the text;
 // what lies between is normalized, searched for the other added tokens, split into words by the pre-tokenizer and given to
-// the model; the post-processor puts the special tokens around. Every character keeps the range of bytes of the text that it
+// the model; the post-processor puts the special tokens around. [Tokenizer.AppendEncodePair] does so with two texts. Every character keeps the range of bytes of the text that it
 // came from, so that the offsets of a token point into the text as it was given.
 //
 // The time is linear in the text, and what Encode allocates are its results; a text takes up to 50 times its bytes of memory

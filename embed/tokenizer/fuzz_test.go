@@ -2,6 +2,7 @@ package tokenizer_test
 
 import (
 	"encoding/json"
+	"errors"
 	"slices"
 	"testing"
 	"unicode/utf8"
@@ -48,6 +49,69 @@ func FuzzEncode(f *testing.F) {
 	})
 }
 
+// FuzzModels is FuzzEncode for each kind of model, which all have tokens of their own for what they do not know. The ids depend on
+// what Python and Rust make of bytes that are not UTF-8.
+func FuzzModels(f *testing.F) {
+	var models []*tokenizer.Tokenizer
+	for _, g := range lines[golden](f, "testdata/models.jsonl.gz") {
+		tok, err := tokenizer.Parse(g.Tokenizer)
+		if err != nil {
+			f.Fatal(err)
+		}
+		models = append(models, tok)
+		f.Add(uint8(len(models)), g.Texts[len(models)].Text)
+	}
+	f.Fuzz(func(t *testing.T, model uint8, s string) {
+		tok := models[int(model)%len(models)]
+		enc, err := tok.Encode(s)
+		if err != nil || len(enc.TypeIDs) != len(enc.IDs) || len(enc.Offsets) != len(enc.IDs) {
+			t.Fatalf("encoding %v, error %v", enc, err)
+		}
+		for i, o := range enc.Offsets {
+			if o[0] < 0 || o[0] > o[1] || o[1] > len(s) || enc.IDs[i] < 0 {
+				t.Fatalf("token %d: id %d from %d to %d of %d bytes", i, enc.IDs[i], o[0], o[1], len(s))
+			}
+		}
+		replaced, err := tok.Encode(replace(s))
+		if utf8.ValidString(s) && (err != nil || !slices.Equal(replaced.IDs, enc.IDs)) {
+			t.Fatalf("%v, then %v, error %v", enc.IDs, replaced.IDs, err)
+		}
+		pair, err := tok.AppendEncodePair(tokenizer.Encoding{}, s, "a b", 0)
+		if err != nil || len(pair.IDs) < len(enc.IDs) {
+			t.Fatalf("%d tokens, and %d in a pair, error %v", len(enc.IDs), len(pair.IDs), err)
+		}
+	})
+}
+
+// FuzzPrecompiled: a charsmap is read or refused, and whatever it says is done in bounded time.
+func FuzzPrecompiled(f *testing.F) {
+	for _, g := range lines[golden](f, "testdata/models.jsonl.gz") {
+		var file struct {
+			Normalizer struct {
+				PrecompiledCharsmap []byte `json:"precompiled_charsmap"`
+			}
+		}
+		if json.Unmarshal(g.Tokenizer, &file) == nil && len(file.Normalizer.PrecompiledCharsmap) > 0 {
+			f.Add(file.Normalizer.PrecompiledCharsmap, "ﬁ ① e\u0301\r\nか\u3099")
+			break
+		}
+	}
+	f.Add([]byte{8, 0, 0, 0, 0, 4, 0, 0, 97, 1, 0, 0, 'x', 0}, "aa")
+	f.Fuzz(func(t *testing.T, charsmap []byte, s string) {
+		normalizer, err := json.Marshal(map[string]any{"type": "Precompiled", "precompiled_charsmap": charsmap})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tok, err := tokenizer.Parse([]byte(file(bertNormalizer, string(normalizer))))
+		if err != nil {
+			return
+		}
+		if _, err := tok.Encode(s); err != nil && !errors.Is(err, tokenizer.ErrTextTooLarge) {
+			t.Fatal(err)
+		}
+	})
+}
+
 // replace writes U+FFFD for what is no UTF-8. How many makes no difference to a tokenizer that cleans the text.
 func replace(s string) string { return string([]rune(s)) }
 
@@ -55,9 +119,11 @@ func replace(s string) string { return string([]rune(s)) }
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(file()), "ab [SEP] x")
 	f.Add([]byte(file(bertNormalizer, nested("normalizers", 3), `"lstrip": false`, `"lstrip": true`)), "a  [SEP]  b")
-	for _, golden := range lines[struct{ Tokenizer json.RawMessage }](f, "testdata/random.jsonl.gz")[:20] {
-		f.Add([]byte(golden.Tokenizer), "ab é [CLS] 中")
+	for _, g := range lines[golden](f, "testdata/random.jsonl.gz")[:20] {
+		f.Add([]byte(g.Tokenizer), "ab é [CLS] 中")
 	}
+	f.Add([]byte(bpe(`"ignore_merges": true, "end_of_word_suffix": "b", "unk_token": "a", "fuse_unk": true`)), "ab é")
+	f.Add([]byte(unigram(`"unk_id": 0, "byte_fallback": true`)), "ab é")
 	f.Fuzz(func(t *testing.T, data []byte, s string) {
 		tok, err := tokenizer.Parse(data)
 		if (tok == nil) == (err == nil) {

@@ -26,8 +26,7 @@ func Parse(data []byte) (*Tokenizer, error) {
 
 // loader reads the parts of a tokenizer.json and collects what is wrong with them.
 type loader struct {
-	errs        []error
-	splitsSpace bool // the pre-tokenizer leaves no whitespace in words
+	errs []error
 }
 
 // maxErrors bounds how many faults of a file are told.
@@ -63,7 +62,7 @@ func (l *loader) tokenizer(data []byte) *Tokenizer {
 			l.unsupported("version", "%.100q", v)
 		}
 	}
-	t := &Tokenizer{single: plain}
+	t := &Tokenizer{templates: plain}
 	t.scratch.New = func() any { return new(scratch) }
 	if v := file.value("normalizer"); v != nil {
 		t.normalizer = l.normalizer("normalizer", v, 0)
@@ -73,7 +72,7 @@ func (l *loader) tokenizer(data []byte) *Tokenizer {
 	}
 	t.model = l.model("model", file.value("model"))
 	if v := file.value("post_processor"); v != nil {
-		t.single = l.postProcessor(t, "post_processor", v)
+		l.postProcessor(t, "post_processor", v, 0)
 	}
 	if v := file.value("decoder"); v != nil {
 		l.decoder("decoder", v)
@@ -175,6 +174,20 @@ func (o *object) text(key string) string { return o.loader.text(o.at(key), o.val
 func (o *object) flag(key string) bool {
 	return decode[bool](o.loader, o.at(key), o.value(key), "a boolean")
 }
+
+// optionalText and optionalFlag read fields that are missing or null in many files, and then are empty and false.
+func (o *object) optionalText(key string) string {
+	if v := o.value(key); v != nil {
+		return o.loader.text(o.at(key), v)
+	}
+	return ""
+}
+
+func (o *object) optionalFlag(key string) bool {
+	v := o.value(key)
+	return v != nil && decode[bool](o.loader, o.at(key), v, "a boolean")
+}
+
 func (o *object) id(key string) int32 { return o.loader.id(o.at(key), o.value(key)) }
 
 // kind takes the field "type" out of the object.

@@ -128,18 +128,22 @@ func (p prepend) normalize(t *text) {
 	t.swap()
 }
 
-// replace puts content in the place of every occurrence of pattern, which is not empty.
-type replace struct{ pattern, content []rune }
+// replace puts content in the place of everything that matches.
+type replace struct {
+	match   func(chars []char) int
+	content []rune
+}
 
 func (p replace) normalize(t *text) {
 	t.spare = t.spare[:0]
 	for i := 0; i < len(t.chars) && len(t.spare) <= t.limit; {
-		if !hasPrefix(t.chars[i:], p.pattern) {
+		n := p.match(t.chars[i:])
+		if n == 0 {
 			t.spare = append(t.spare, t.chars[i])
 			i++
 			continue
 		}
-		i += len(p.pattern)
+		i += n
 		for _, r := range p.content {
 			t.spare = append(t.spare, char{r, t.chars[i-1].start, t.chars[i-1].end})
 		}

@@ -3,11 +3,8 @@ package tokenizer
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // elements reads a list of parts, each by read.
@@ -51,7 +48,11 @@ func (l *loader) normalizer(place string, raw json.RawMessage, depth int) normal
 	case "Prepend":
 		return prepend(o.text("prepend"))
 	case "Replace":
-		return replace{pattern: l.pattern(o), content: []rune(o.text("content"))}
+		return replace{match: l.pattern(o), content: []rune(o.text("content"))}
+	case "Precompiled":
+		return l.precompiled(o)
+	case "ByteLevel":
+		return normalizerFunc(byteNormalizer)
 	default:
 		o.unknown(kind)
 		return nil
@@ -85,15 +86,12 @@ func (l *loader) preTokenizer(place string, raw json.RawMessage, depth int) preT
 	defer o.end()
 	switch kind := o.kind(); kind {
 	case "BertPreTokenizer":
-		l.splitsSpace = true
 		return preTokenizerFunc(bertWords)
 	case "Sequence":
 		return preTokenizers(elements(o, "pretokenizers", depth, l.preTokenizer))
 	case "Whitespace":
-		l.splitsSpace = true
 		return preTokenizerFunc(wordsAndSymbols)
 	case "WhitespaceSplit":
-		l.splitsSpace = true
 		return delimiter{match: matchSpace}
 	case "Punctuation":
 		d := delimiter{match: matchPunctuation, behavior: isolated}
@@ -108,13 +106,13 @@ func (l *loader) preTokenizer(place string, raw json.RawMessage, depth int) preT
 		}
 		return d
 	case "CharDelimiterSplit":
-		s := o.text("delimiter")
-		if utf8.RuneCountInString(s) != 1 {
-			l.invalid(o.at("delimiter"), "it is not one character")
-		}
-		return delimiter{match: matchString([]rune(s))}
+		return delimiter{match: matchString([]rune{l.character(o, "delimiter")})}
 	case "Split":
-		return delimiter{match: matchString(l.pattern(o)), behavior: l.behavior(o), inverted: o.flag("invert")}
+		return delimiter{match: l.pattern(o), behavior: l.behavior(o), inverted: o.flag("invert")}
+	case "ByteLevel":
+		return l.byteLevel(o)
+	case "Metaspace":
+		return l.metaspace(o)
 	default:
 		o.unknown(kind)
 		return nil
@@ -129,20 +127,71 @@ func (o *object) unknown(kind string) {
 	}
 }
 
-// pattern reads the pattern of Replace and Split, {"String": "..."}.
-func (l *loader) pattern(o *object) []rune {
+func (l *loader) precompiled(o *object) normalizer {
+	place := o.at("precompiled_charsmap")
+	p, err := newPrecompiled(decode[[]byte](l, place, o.value("precompiled_charsmap"), "base64"))
+	if err != nil {
+		l.invalid(place, "%v", err)
+	}
+	return p
+}
+
+func (l *loader) byteLevel(o *object) preTokenizer {
+	b := byteLevel{prefix: o.flag("add_prefix_space")}
+	o.ignore("trim_offsets") // a matter of the post-processor
+	if v := o.value("use_regex"); v == nil || decode[bool](l, o.at("use_regex"), v, "a boolean") {
+		b.pattern = delimiter{match: matchGPT2, behavior: isolated}
+	}
+	return b
+}
+
+func (l *loader) metaspace(o *object) preTokenizer {
+	m := metaspace{replacement: l.character(o, "replacement")}
+	o.ignore("str_rep") // the replacement again, in old files
+	if v := o.value("prepend_scheme"); v != nil {
+		name := l.text(o.at("prepend_scheme"), v)
+		prepend, ok := schemes[name]
+		if !ok {
+			l.unsupported(o.at("prepend_scheme"), "%.100q", name)
+		}
+		m.prepend = prepend
+	}
+	if v := o.value("add_prefix_space"); v != nil && !decode[bool](l, o.at("add_prefix_space"), v, "a boolean") {
+		m.prepend = never // in old files, which have no scheme
+	}
+	if v := o.value("split"); v == nil || decode[bool](l, o.at("split"), v, "a boolean") {
+		m.splits = delimiter{match: matchString([]rune{m.replacement}), behavior: mergedWithNext}
+	}
+	return m
+}
+
+// character reads a string of one character.
+func (l *loader) character(o *object, key string) rune {
+	runes := []rune(o.text(key))
+	if len(runes) != 1 {
+		l.invalid(o.at(key), "it is not one character")
+		return 0
+	}
+	return runes[0]
+}
+
+// pattern reads the pattern of Replace and Split: {"String": "..."}, or {"Regex": "..."} with one of the expressions that are known.
+func (l *loader) pattern(o *object) func(chars []char) int {
 	place := o.at("pattern")
 	p := l.object(place, o.value("pattern"))
-	if _, ok := p.fields["Regex"]; ok {
-		p.unsupported(place, "regular expressions")
-		return nil
+	defer p.end()
+	if v := p.value("Regex"); v != nil {
+		match, ok := patterns[l.text(p.at("Regex"), v)]
+		if !ok {
+			l.unsupported(place, "the regular expression %.300s", v)
+		}
+		return match
 	}
 	s := p.text("String")
-	p.end()
 	if s == "" {
 		l.unsupported(place, "an empty pattern")
 	}
-	return []rune(s)
+	return matchString([]rune(s))
 }
 
 func (l *loader) behavior(o *object) behavior {
@@ -154,80 +203,62 @@ func (l *loader) behavior(o *object) behavior {
 	return b
 }
 
-func (l *loader) model(place string, raw json.RawMessage) model {
-	if raw == nil {
-		l.invalid(place, "it is missing")
-		return nil
-	}
-	o := l.object(place, raw)
-	defer o.end()
-	switch kind := o.kind(); kind {
-	case "WordPiece":
-		vocabulary, size := l.vocabulary(o.at("vocab"), o.value("vocab"))
-		maxLength := decode[uint64](l, o.at("max_input_chars_per_word"), o.value("max_input_chars_per_word"), "a number from 0 on")
-		return newWordPiece(vocabulary, size, o.text("unk_token"), o.text("continuing_subword_prefix"), int(min(maxLength, math.MaxInt32)))
-	default:
-		o.unknown(kind)
-		return nil
-	}
-}
-
-// vocabulary reads an object of tokens and their ids.
-func (l *loader) vocabulary(place string, raw json.RawMessage) (t *trie, size int) {
-	t = newTrie()
-	if raw == nil {
-		l.invalid(place, "it is missing")
-		return t, 0
-	}
-	l.members(place, raw, func(token string, dec *json.Decoder) error {
-		value, err := dec.Token()
-		if err != nil {
-			return err
-		}
-		number, _ := value.(json.Number)
-		id, err := strconv.ParseUint(string(number), 10, 31)
-		if err != nil {
-			return fmt.Errorf("the id of token %.100q is not a number from 0 to 2147483647", token)
-		}
-		runes := []rune(token)
-		if t.value(runes) != none {
-			return fmt.Errorf("token %.100q stands there twice", token)
-		}
-		if len(runes) > 0 { // an empty token is in some vocabularies, and is never found
-			t.insert(runes, int32(id))
-		}
-		size++
-		return nil
-	})
-	return t, size
-}
-
-func (l *loader) postProcessor(t *Tokenizer, place string, raw json.RawMessage) template {
+// postProcessor reads what puts special tokens around texts. In a sequence there may be one that does, and before it others that
+// only trim offsets.
+func (l *loader) postProcessor(t *Tokenizer, place string, raw json.RawMessage, depth int) {
 	o := l.object(place, raw)
 	defer o.end()
 	switch kind := o.kind(); kind {
 	case "BertProcessing":
-		return l.around(o)
+		t.templates = l.around(o, 1)
 	case "RobertaProcessing":
-		t.trim = trimming{on: o.flag("trim_offsets"), prefix: o.flag("add_prefix_space")}
-		if t.trim.on && !l.splitsSpace { // the model's tokens could have whitespace at their ends
-			l.unsupported(o.at("trim_offsets"), "with a pre-tokenizer that leaves whitespace in words")
+		t.trim = l.trimming(o)
+		t.templates = l.around(o, 2)
+	case "ByteLevel":
+		t.trim = l.trimming(o)
+		o.ignore("use_regex")
+		if t.templates.adds() {
+			l.unsupported(place, "behind special tokens")
 		}
-		return l.around(o)
 	case "TemplateProcessing":
-		specials := l.specials(o)
-		l.template(o.at("pair"), o.value("pair"), specials, "A", "B")
-		return l.template(o.at("single"), o.value("single"), specials, "A")
+		t.templates = l.templateProcessing(o)
+	case "Sequence":
+		elements(o, "processors", depth, func(place string, raw json.RawMessage, depth int) any {
+			if t.templates.adds() {
+				l.unsupported(place, "behind special tokens")
+			}
+			l.postProcessor(t, place, raw, depth)
+			return nil
+		})
 	default:
 		o.unknown(kind)
-		return nil
 	}
 }
 
-// around reads a template with one special token before the text and one behind it.
-func (l *loader) around(o *object) template {
+func (l *loader) trimming(o *object) trimming {
+	return trimming{on: o.flag("trim_offsets"), prefix: o.flag("add_prefix_space")}
+}
+
+// around reads templates with one special token before each text and one behind it. Before the second text BERT has none, and its
+// tokens have the type id 1; RoBERTa has the one behind once more instead, and no type ids.
+func (l *loader) around(o *object, separators int) templates {
 	cls, sep := l.namedID(o.at("cls"), o.value("cls")), l.namedID(o.at("sep"), o.value("sep"))
-	return template{{special: []int32{cls}}, {sequence: true}, {special: []int32{sep}}}
+	single := template{{special: []int32{cls}}, {sequence: firstSequence}, {special: []int32{sep}}}
+	typeID := int32(1)
+	if separators > 1 {
+		typeID = 0
+	}
+	return templates{single: single, pair: append(single[:len(single):len(single)],
+		templatePart{special: []int32{sep, sep}[:separators-1]},
+		templatePart{sequence: secondSequence, typeID: typeID}, templatePart{special: []int32{sep}, typeID: typeID})}
+}
+
+func (l *loader) templateProcessing(o *object) templates {
+	specials := l.specials(o)
+	return templates{
+		single: l.template(o.at("single"), o.value("single"), specials, "A"),
+		pair:   l.template(o.at("pair"), o.value("pair"), specials, "A", "B"),
+	}
 }
 
 // namedID reads ["[SEP]", 102].
@@ -274,8 +305,9 @@ func (l *loader) template(place string, raw json.RawMessage, specials map[string
 		part := templatePart{}
 		if v := o.value("Sequence"); v != nil {
 			s := l.object(o.at("Sequence"), v)
-			part.sequence, part.typeID = true, s.id("type_id")
-			if id := s.text("id"); !slices.Contains(sequences, id) {
+			id := s.text("id")
+			part.sequence, part.typeID = sequence(1+slices.Index(sequences, id)), s.id("type_id")
+			if part.sequence == noSequence {
 				l.invalid(s.at("id"), "%.100q is none of the sequences %s", id, strings.Join(sequences, ", "))
 			}
 			s.end()
@@ -291,7 +323,7 @@ func (l *loader) template(place string, raw json.RawMessage, specials map[string
 		o.end()
 		t = append(t, part)
 	}
-	if !slices.ContainsFunc(t, func(p templatePart) bool { return p.sequence }) {
+	if !slices.ContainsFunc(t, func(p templatePart) bool { return p.sequence != noSequence }) {
 		l.unsupported(place, "a template without the text")
 	}
 	return t

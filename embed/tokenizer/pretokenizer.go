@@ -5,10 +5,38 @@ type span struct{ from, to int }
 
 // words are the spans of a text that stand for words.
 type words struct {
-	chars  []char
-	spans  []span
-	spare  []span
-	pieces []piece
+	chars   []char
+	spans   []span
+	spare   []span
+	pieces  []piece
+	buffers [2][]char // of chars that a pre-tokenizer has changed
+	turn    int       // which of them is free
+	limit   int       // of chars
+	grown   bool      // there would have been more than limit
+}
+
+// begin makes a span of chars the one word. They are not changed.
+func (w *words) begin(chars []char, s span) {
+	w.chars, w.spans = chars, append(w.spans[:0], s)
+	w.limit, w.grown = maxGrowth*(s.to-s.from)+1<<16, false
+}
+
+// rewrite replaces the characters of every span by what change appends for them. No word is left when these are too many.
+func (w *words) rewrite(change func(dst, chars []char) []char) {
+	dst := w.buffers[w.turn][:0]
+	w.spare = w.spare[:0]
+	for _, s := range w.spans {
+		from := len(dst)
+		dst = change(dst, w.chars[s.from:s.to])
+		w.spare = append(w.spare, span{from, len(dst)})
+		if len(dst) > w.limit {
+			w.grown, w.spare = true, w.spare[:0]
+			break
+		}
+	}
+	w.buffers[w.turn] = dst
+	w.turn ^= 1
+	w.chars, w.spans, w.spare = dst, w.spare, w.spans
 }
 
 // piece is a part of a span, which a pattern matches or not.

@@ -69,6 +69,7 @@ type text struct {
 	chars []char
 	spare []char
 	forms forms
+	bytes []byte
 	limit int  // of characters; a normalizer that may make a text as long as it likes stops behind it
 	grown bool // the text was longer than limit, and is not whole
 }
@@ -107,6 +108,24 @@ type forms struct {
 	runes    []rune
 }
 
+// append appends the characters of s, which take the place of the next old ones of the text. Where they are fewer, the last has
+// the place of the rest; nothing at the beginning of a text leaves the places of all that follows one off, as in the original.
+func (f *forms) append(s []byte, old int) {
+	added := 0
+	for ; len(s) > 0; added++ {
+		r, size := utf8.DecodeRune(s)
+		ch := change{r: r}
+		if added >= old {
+			ch.count = 1
+		}
+		f.changes = append(f.changes, ch)
+		s = s[size:]
+	}
+	if last := len(f.changes) - 1; added < old && last >= 0 {
+		f.changes[last].count -= int32(old - added)
+	}
+}
+
 // change is a character of a normalized text. count says what it takes the place of: 1 of nothing, it was inserted behind the
 // one before; 0 of the next character of the old text; -n of the next one and the n after it. A character has the range of
 // bytes of the first that it takes the place of, an inserted one that of the character before.
@@ -128,6 +147,11 @@ func (t *text) normalForm(compatibility, composed bool) {
 		f.compose()
 		changes = f.composed
 	}
+	t.transform(changes)
+}
+
+// transform makes the characters of changes the text.
+func (t *text) transform(changes []change) {
 	t.spare = t.spare[:0]
 	next := 0
 	for _, ch := range changes {

@@ -40,7 +40,7 @@ type Tokenizer struct {
 	normalizer      normalizer   // nil: none
 	preTokenizer    preTokenizer // nil: none, a text is one word
 	model           model
-	single          template
+	templates       templates
 	trim            trimming
 	scratch         sync.Pool // of *scratch
 }
@@ -55,22 +55,17 @@ type Encoding struct {
 	Offsets [][2]int
 }
 
-func (e *Encoding) add(id, start, end int32) {
-	e.IDs = append(e.IDs, id)
-	e.Offsets = append(e.Offsets, [2]int{int(start), int(end)})
-}
-
-// cut drops the tokens from the n-th on, of those without type ids.
-func (e *Encoding) cut(n int) { e.IDs, e.Offsets = e.IDs[:n], e.Offsets[:n] }
-
 // scratch has the buffers of one call.
 type scratch struct {
-	out            Encoding
+	out            output
 	raw            []char
 	parts, matches []match
 	text           text
 	words          words
-	first          int // how many tokens stand before those of the text
+	symbols        []symbol // of a word, for byte-pair encoding
+	merges         []merge
+	steps          []step // through a word, for unigrams
+	path           []int32
 }
 
 // Load reads a Hugging Face tokenizer.json of at most 256 MiB. Any part of it that the package doc does not list is an error naming the
@@ -103,94 +98,163 @@ func (t *Tokenizer) Encode(text string) (Encoding, error) {
 // there, and the text's own are cut on the right. With room in dst it allocates nothing. A limit that does not hold the
 // special tokens is an error too. After an error dst is as it was.
 func (t *Tokenizer) AppendEncode(dst Encoding, text string, limit int) (Encoding, error) {
+	return t.append(dst, func(s *scratch) error { return t.encode(text, limit, s) })
+}
+
+// AppendEncodePair is AppendEncode for two texts that the model sees together, such as a question and a passage. Their tokens
+// have the special tokens and type ids of the file's pairs. Of texts that are too long for the limit, the longer one is cut,
+// and both to half of it where that is not enough: the original's longest_first.
+func (t *Tokenizer) AppendEncodePair(dst Encoding, first, second string, limit int) (Encoding, error) {
+	return t.append(dst, func(s *scratch) error { return t.encodePair(first, second, limit, s) })
+}
+
+// append appends to dst what encode does. After an error dst is as it was.
+func (t *Tokenizer) append(dst Encoding, encode func(s *scratch) error) (Encoding, error) {
 	s := t.scratch.Get().(*scratch)
-	s.out = dst
-	err := t.encode(text, limit, s)
+	s.out = output{Encoding: dst, trim: t.trim}
+	err := encode(s)
 	if err == nil {
-		dst = s.out
+		dst = s.out.Encoding
 	} else {
 		err = &encodeError{err}
 	}
-	s.out = Encoding{} // it is the caller's
+	s.out = output{} // it is the caller's
 	t.scratch.Put(s)
 	return dst, err
 }
 
 // encode appends the tokens of text to s.out.
 func (t *Tokenizer) encode(text string, limit int, s *scratch) error {
-	if len(text) > math.MaxInt32 {
-		return fmt.Errorf("%w: %d bytes", ErrTextTooLarge, len(text))
+	single := t.templates.single
+	specials, sequences := single.count(firstSequence)
+	room, err := roomFor(specials, limit)
+	if err != nil {
+		return err
 	}
-	room := math.MaxInt
-	if limit > 0 {
-		specials, sequences := t.single.count()
-		if specials > limit {
-			return fmt.Errorf("tokenizer: the limit of %d tokens does not hold the %d special tokens", limit, specials)
-		}
-		room = (limit - specials) / sequences
-	}
-	out := &s.out
-	for _, part := range t.single {
-		if part.sequence {
-			if err := t.sequence(out, text, room, s); err != nil {
+	for _, part := range single {
+		if part.sequence != noSequence {
+			if err := t.sequence(text, room/sequences, s); err != nil {
 				return err
 			}
 		}
-		for _, id := range part.special {
-			out.add(id, 0, 0)
-		}
-		for len(out.TypeIDs) < len(out.IDs) {
-			out.TypeIDs = append(out.TypeIDs, part.typeID)
-		}
+		s.out.special(part)
 	}
 	return nil
 }
 
+// encodePair appends the tokens of two texts to s.out: all of them, and then those go that are too many.
+func (t *Tokenizer) encodePair(first, second string, limit int, s *scratch) error {
+	pair := t.templates.pair
+	specials, firsts := pair.count(firstSequence)
+	_, seconds := pair.count(secondSequence)
+	room, err := roomFor(specials, limit)
+	if err != nil {
+		return err
+	}
+	if firsts != 1 || seconds != 1 {
+		return fmt.Errorf("%w: a template of pairs that has the first text %d times and the second %d times", ErrUnsupported, firsts, seconds)
+	}
+	texts := map[sequence]string{firstSequence: first, secondSequence: second}
+	var spans [3]span
+	for _, part := range pair {
+		if part.sequence != noSequence {
+			from := len(s.out.IDs)
+			if err := t.sequence(texts[part.sequence], math.MaxInt, s); err != nil {
+				return err
+			}
+			spans[part.sequence] = span{from, len(s.out.IDs)}
+		}
+		s.out.special(part)
+	}
+	a, b := spans[firstSequence], spans[secondSequence]
+	keepA, keepB := longestFirst(a.to-a.from, b.to-b.from, room)
+	a.from, b.from = a.from+keepA, b.from+keepB
+	if a.from < b.from { // what is behind goes first, so that the other stays where it is
+		a, b = b, a
+	}
+	s.out.remove(a)
+	s.out.remove(b)
+	return nil
+}
+
+// roomFor returns how many tokens of the text a limit leaves beside the special ones.
+func roomFor(specials, limit int) (int, error) {
+	if limit <= 0 {
+		return math.MaxInt, nil
+	}
+	if specials > limit {
+		return 0, fmt.Errorf("tokenizer: the limit of %d tokens does not hold the %d special tokens", limit, specials)
+	}
+	return limit - specials, nil
+}
+
+// longestFirst returns how many tokens of two texts stay where there is room for so many of both.
+func longestFirst(a, b, room int) (int, int) {
+	short, long := min(a, b), max(a, b)
+	switch {
+	case short+long <= room:
+		return a, b
+	case short <= room-short: // the longer one alone is cut
+		long = room - short
+	default:
+		short, long = room/2, room-room/2
+	}
+	if a > b {
+		return long, short
+	}
+	return short, long
+}
+
 // sequence appends the tokens of text without special tokens, at most room.
-func (t *Tokenizer) sequence(dst *Encoding, text string, room int, s *scratch) error {
-	s.first = len(dst.IDs)
-	room += min(s.first, math.MaxInt-room) // now what dst may hold
+func (t *Tokenizer) sequence(text string, room int, s *scratch) error {
+	if len(text) > math.MaxInt32 {
+		return fmt.Errorf("%w: %d bytes", ErrTextTooLarge, len(text))
+	}
+	s.out.first = len(s.out.IDs)
+	room += min(s.out.first, math.MaxInt-room) // now what s.out may hold
 	s.raw = decodeText(s.raw[:0], text)
 	s.parts = t.raw.find(s.parts[:0], s.raw)
 	for _, part := range s.parts {
 		chars := s.raw[part.from:part.to]
 		if part.id != none {
-			t.trim.add(dst, part.id, chars, s.first)
-		} else if err := t.piece(dst, chars, room, s); err != nil {
+			s.out.token(part.id, chars)
+		} else if err := t.piece(chars, room, s); err != nil {
 			return err
 		}
-		if len(dst.IDs) >= room {
-			dst.cut(room)
+		if len(s.out.IDs) >= room {
+			s.out.cut(room)
 			return nil
 		}
 	}
 	return nil
 }
 
-// piece appends the tokens of a piece of text between added tokens, until dst has room or a few more.
-func (t *Tokenizer) piece(dst *Encoding, chars []char, room int, s *scratch) error {
+// piece appends the tokens of a piece of text between added tokens, until there are as many as there is room for, or a few more.
+func (t *Tokenizer) piece(chars []char, room int, s *scratch) error {
 	if !s.text.normalize(t.normalizer, chars) {
 		return fmt.Errorf("%w: the normalizer makes it %d times as long", ErrTextTooLarge, maxGrowth)
 	}
 	s.matches = t.normalized.find(s.matches[:0], s.text.chars)
-	s.words.chars = s.text.chars
 	for _, m := range s.matches {
 		if m.from == m.to {
 			continue
 		}
 		if m.id != none {
-			t.trim.add(dst, m.id, s.text.chars[m.from:m.to], s.first)
+			s.out.token(m.id, s.text.chars[m.from:m.to])
 			continue
 		}
-		s.words.spans = append(s.words.spans[:0], m.span)
+		s.words.begin(s.text.chars, m.span)
 		if t.preTokenizer != nil {
 			t.preTokenizer.split(&s.words)
 		}
+		if s.words.grown {
+			return fmt.Errorf("%w: the pre-tokenizer makes it %d times as long", ErrTextTooLarge, maxGrowth)
+		}
 		for _, w := range s.words.spans {
-			if len(dst.IDs) >= room {
+			if len(s.out.IDs) >= room {
 				return nil
 			}
-			if err := t.model.encode(dst, s.text.chars[w.from:w.to]); err != nil {
+			if err := t.model.encode(s, s.words.chars[w.from:w.to]); err != nil {
 				return err
 			}
 		}

@@ -5,13 +5,13 @@ package tokenizer
 type trie struct {
 	edges []edge // a power of two, at most half full
 	used  int
-	nodes uint64
+	nodes uint32
 }
 
 // edge leads from a node over a character to another node.
 type edge struct {
 	key   uint64 // the node and the character, plus 1; 0: no edge
-	node  uint64
+	node  uint32
 	value int32 // of the string that ends at node; none: it ends no string
 }
 
@@ -31,17 +31,17 @@ func (t *trie) find(key uint64) int {
 	return i
 }
 
-func edgeKey(node uint64, r rune) uint64 { return node<<21 | uint64(r) + 1 }
+func edgeKey(node uint32, r rune) uint64 { return uint64(node)<<21 | uint64(r) + 1 }
 
 // next steps from a node over r; ok is false where no string goes on like that.
-func (t *trie) next(node uint64, r rune) (e edge, ok bool) {
+func (t *trie) next(node uint32, r rune) (e edge, ok bool) {
 	e = t.edges[t.find(edgeKey(node, r))]
 	return e, e.key != 0
 }
 
 // insert gives s a value; s is not empty.
 func (t *trie) insert(s []rune, value int32) {
-	node := uint64(0)
+	node := uint32(0)
 	for i, r := range s {
 		key := edgeKey(node, r)
 		at := t.find(key)
@@ -71,26 +71,27 @@ func (t *trie) grow() {
 	}
 }
 
-// walk returns the last edge of the way of s from the root.
-func (t *trie) walk(s []rune) (e edge, ok bool) {
+// walk returns the last edge of the way of s from a node. The way of nothing ends where it begins, without a value.
+func (t *trie) walk(node uint32, s []rune) (e edge, ok bool) {
+	e = edge{node: node, value: none}
 	for _, r := range s {
 		if e, ok = t.next(e.node, r); !ok {
 			return edge{}, false
 		}
 	}
-	return e, ok
+	return e, true
 }
 
 // value returns the value of s, or none.
 func (t *trie) value(s []rune) int32 {
-	if e, ok := t.walk(s); ok {
+	if e, ok := t.walk(0, s); ok {
 		return e.value
 	}
 	return none
 }
 
 // longest returns the value and length of the longest string that chars begin with, on the way from a node.
-func (t *trie) longest(node uint64, chars []char) (value int32, length int) {
+func (t *trie) longest(node uint32, chars []char) (value int32, length int) {
 	value = none
 	for i, c := range chars {
 		e, ok := t.next(node, c.r)

@@ -24,6 +24,8 @@ const (
 	mark
 	word
 	numeric
+	letter     // of general category L
+	number     // of general category N
 	lowers     // it has another lowercase
 	decomposes // it has a canonical decomposition
 	combines   // its canonical combining class is not 0
@@ -43,6 +45,7 @@ var fillTables = sync.OnceFunc(func() {
 	sections := map[string]func(left, right []rune){
 		"control": markAll(control), "space": markAll(space), "nonspacing": markAll(nonspacing), "mark": markAll(mark),
 		"punctuation": markAll(punctuation), "word": markAll(word), "numeric": markAll(numeric),
+		"letter": markAll(letter), "number": markAll(number),
 		"classes": func(left, right []rune) {
 			for r := left[0]; r <= left[len(left)-1]; r++ {
 				classes[r] = uint8(right[0])

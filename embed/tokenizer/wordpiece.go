@@ -2,9 +2,9 @@ package tokenizer
 
 import "fmt"
 
-// model makes tokens of a word. It appends them to dst, without type ids.
+// model makes tokens of a word, which has a character at least. It adds them to s.out, without type ids.
 type model interface {
-	encode(dst *Encoding, word []char) error
+	encode(s *scratch, word []char) error
 	// id returns the id of a token, or none.
 	id(token []rune) int32
 	// size is the number of tokens.
@@ -18,7 +18,7 @@ type wordPiece struct {
 	tokens     int
 	unknown    string
 	unknownID  int32  // none where the vocabulary lacks it
-	inside     uint64 // the node of the trie behind the prefix, where tokens inside a word set out
+	inside     uint32 // the node of the trie behind the prefix, where tokens inside a word set out
 	continues  bool   // whether any token begins with the prefix
 	maxLength  int    // of a word, in characters
 }
@@ -26,13 +26,11 @@ type wordPiece struct {
 func newWordPiece(vocabulary *trie, tokens int, unknown, prefix string, maxLength int) *wordPiece {
 	m := &wordPiece{
 		vocabulary: vocabulary, tokens: tokens, unknown: unknown, unknownID: vocabulary.value([]rune(unknown)),
-		continues: true, maxLength: maxLength,
+		maxLength: maxLength,
 	}
-	if prefix != "" {
-		var e edge
-		e, m.continues = vocabulary.walk([]rune(prefix))
-		m.inside = e.node
-	}
+	var e edge
+	e, m.continues = vocabulary.walk(0, []rune(prefix))
+	m.inside = e.node
 	return m
 }
 
@@ -40,22 +38,22 @@ func (m *wordPiece) id(token []rune) int32 { return m.vocabulary.value(token) }
 
 func (m *wordPiece) size() int { return m.tokens }
 
-func (m *wordPiece) encode(dst *Encoding, word []char) error {
-	first := len(dst.IDs)
-	if len(word) <= m.maxLength && m.pieces(dst, word) {
+func (m *wordPiece) encode(s *scratch, word []char) error {
+	first := len(s.out.IDs)
+	if len(word) <= m.maxLength && m.pieces(&s.out, word) {
 		return nil
 	}
-	dst.cut(first)
+	s.out.cut(first)
 	if m.unknownID == none {
 		return fmt.Errorf("%w: %q", ErrNoUnknownToken, m.unknown)
 	}
-	dst.add(m.unknownID, word[0].start, word[len(word)-1].end)
+	s.out.unknown(m.unknownID, word)
 	return nil
 }
 
 // pieces appends the tokens of a word and reports whether there was no rest.
-func (m *wordPiece) pieces(dst *Encoding, word []char) bool {
-	node := uint64(0)
+func (m *wordPiece) pieces(dst *output, word []char) bool {
+	node := uint32(0)
 	for from := 0; from < len(word); {
 		if from > 0 {
 			if !m.continues {
@@ -67,7 +65,7 @@ func (m *wordPiece) pieces(dst *Encoding, word []char) bool {
 		if n == 0 {
 			return false
 		}
-		dst.add(id, word[from].start, word[from+n-1].end)
+		dst.token(id, word[from:from+n])
 		from += n
 	}
 	return true

@@ -12,7 +12,7 @@ import sys
 import textwrap
 import unicodedata
 
-from tokenizers import __version__
+from tokenizers import Regex, __version__
 from tokenizers import normalizers as N
 from tokenizers import pre_tokenizers as P
 
@@ -25,6 +25,7 @@ marks = N.StripAccents().normalize_str
 punctuation = P.Punctuation("isolated").pre_tokenize_str
 whitespace, whitespace_split = P.Whitespace().pre_tokenize_str, P.WhitespaceSplit().pre_tokenize_str
 digits = P.Digits(individual_digits=True).pre_tokenize_str
+letter, number = (P.Split(Regex(r), "removed").pre_tokenize_str for r in (r"\p{L}", r"\p{N}"))
 
 SETS = {  # name: (what it is, the question)
     "control": ("removes, besides NUL and U+FFFD, as control characters: general category C, as far as it knows it",
@@ -34,6 +35,8 @@ SETS = {  # name: (what it is, the question)
     "punctuation": ("takes as punctuation: general category P, and ASCII's", lambda c: len(punctuation("a" + c + "b")) == 3),
     "mark": ("removes by StripAccents: general category M", lambda c: marks("a" + c) == "a"),
     "word": (r"takes as \w in its regular expressions", lambda c: whitespace("a" + c)[0][0] == "a" + c),
+    "letter": (r"takes as \p{L} in its regular expressions", lambda c: letter(c) == []),
+    "number": (r"takes as \p{N} in its regular expressions", lambda c: number(c) == []),
     "numeric": ("takes as digits: general category N", lambda c: len(digits("a" + c)) == 2),
 }
 
