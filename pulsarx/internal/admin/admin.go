@@ -4,11 +4,13 @@ package admin
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"html"
 	"io"
 	"net"
 	"net/http"
@@ -197,21 +199,20 @@ func read(answer []byte, method, path string, out any) error {
 	return nil
 }
 
-// reason is the broker's text: {"reason": ...} from its own code, and whatever its web server says.
+// reason is the broker's text: {"reason": ...} from its own code, and whatever its web server says. A stack trace is left out.
 func reason(r *http.Response, answer []byte) string {
 	var said struct{ Reason, Message string }
 	text := ""
 	if json.Unmarshal(answer, &said) == nil {
-		text = said.Reason
-		if text == "" {
-			text = said.Message
-		}
+		text = cmp.Or(said.Reason, said.Message)
 	} else if !strings.Contains(r.Header.Get("Content-Type"), "html") {
-		text = strings.TrimSpace(string(answer))
+		text = string(answer)
 	}
-	if text == "" {
-		text = http.StatusText(r.StatusCode)
+	text, _, _ = strings.Cut(text, "\n\nStacktrace:")
+	if _, message, ok := strings.Cut(text, "An unexpected error occurred in the server ---\n\nMessage: "); ok {
+		text = message
 	}
+	text = cmp.Or(strings.TrimSpace(html.UnescapeString(text)), http.StatusText(r.StatusCode))
 	if len(text) > maxReason {
 		text = strings.ToValidUTF8(text[:maxReason], "") + "..."
 	}

@@ -81,6 +81,9 @@ func TestErrors(t *testing.T) {
 		case "/admin/v2/text":
 			w.WriteHeader(http.StatusPreconditionFailed)
 			write(w, strings.Repeat("x", 5000))
+		case "/admin/v2/trace":
+			w.WriteHeader(http.StatusInternalServerError)
+			write(w, `{"reason":"\n --- An unexpected error occurred in the server ---\n\nMessage: &quot;a&quot; is bad\n\nStacktrace:\n\nat x"}`)
 		case "/admin/v2/nothing":
 			w.WriteHeader(http.StatusNoContent)
 		default:
@@ -95,6 +98,7 @@ func TestErrors(t *testing.T) {
 		"/json":    {409, "admin GET /json: 409 it exists"},
 		"/html":    {404, "404 Not Found"},
 		"/text":    {412, "xxx..."},
+		"/trace":   {500, `500 "a" is bad`},
 		"/nothing": {},
 		"/broken":  {0, "the answer"},
 	} {

@@ -1,0 +1,199 @@
+package pulsarx_test
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pulsarx"
+)
+
+// registries are the servers whose admin interface has the registry's routes.
+var registries = map[string]func(testing.TB) server{"pulsar": realPulsar}
+
+func avroDefinition(fields string) pulsarx.Schema {
+	return pulsarx.Schema{Type: "AVRO", Definition: []byte(`{"type":"record","name":"R","fields":[` + fields + `]}`)}
+}
+
+// namespaced makes a namespace, so that its strategy is nobody else's.
+func namespaced(t *testing.T, c *pulsarx.Client) string {
+	t.Helper()
+	name := fmt.Sprintf("public/schemas-%d-%d", os.Getpid(), time.Now().UnixNano())
+	if err := c.Admin(t.Context(), http.MethodPut, "/namespaces/"+name, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+const (
+	fieldA        = `{"name":"a","type":"int"}`
+	fieldB        = `,{"name":"b","type":"string","default":"x"}`
+	fieldRequired = `,{"name":"c","type":"string"}`
+)
+
+// TestSchemas: list, get, upload, test and roll back.
+func TestSchemas(t *testing.T) {
+	for name, open := range registries {
+		t.Run(name, func(t *testing.T) {
+			c := open(t).client(t)
+			ctx, schemas, at := t.Context(), c.Schemas(), topic(t)
+			if none, err := schemas.List(ctx, at); err != nil || len(none) != 0 {
+				t.Fatal(none, err)
+			}
+			for i, s := range []pulsarx.Schema{avroDefinition(fieldA), avroDefinition(fieldA + fieldB), avroDefinition(fieldA + fieldB)} {
+				if version, err := schemas.Upload(ctx, at, s); err != nil || version != int64(min(i, 1)) {
+					t.Fatal(version, err)
+				}
+			}
+			all, err := schemas.List(ctx, at)
+			if err != nil || len(all) != 2 || all[0].Version != 0 || all[1].Version != 1 || all[0].Type != "AVRO" ||
+				string(all[1].Definition) != string(avroDefinition(fieldA+fieldB).Definition) || time.Since(all[0].Created).Abs() > time.Hour {
+				t.Errorf("%+v %v", all, err)
+			}
+			for version, want := range map[int64]int64{0: 0, 1: 1, pulsarx.LatestVersion: 1} {
+				if got, err := schemas.Get(ctx, at, version); err != nil || got.Version != want {
+					t.Errorf("version %d: %+v %v", version, got, err)
+				}
+			}
+			var refused *pulsarx.AdminError
+			if _, err := schemas.Get(ctx, at, 9); !errors.As(err, &refused) || refused.Status != http.StatusNotFound {
+				t.Errorf("a version that is not there: %v", err)
+			}
+			bad := avroDefinition(fieldA + fieldB + fieldRequired)
+			if err := schemas.Compatible(ctx, at, avroDefinition(fieldA)); err != nil {
+				t.Error(err)
+			}
+			if err := schemas.Compatible(ctx, at, bad); !errors.Is(err, pulsarx.ErrIncompatibleSchema) || !strings.Contains(err.Error(), "strategy FULL") {
+				t.Errorf("a required field: %v", err)
+			}
+			if _, err := schemas.Upload(ctx, at, bad); !errors.Is(err, pulsarx.ErrIncompatibleSchema) || !strings.Contains(err.Error(), "strategy FULL") {
+				t.Errorf("a required field: %v", err)
+			}
+			if _, err := schemas.Upload(ctx, at, pulsarx.Schema{Type: "STRING"}); !errors.Is(err, pulsarx.ErrIncompatibleSchema) {
+				t.Errorf("another type: %v", err)
+			}
+			if _, err := schemas.Upload(ctx, at, pulsarx.Schema{Type: "nothing"}); err == nil {
+				t.Error("an unknown type")
+			}
+			// Back: the broker knows the definition, and answers with its version; the newest stays.
+			if version, err := schemas.Rollback(ctx, at, 0); err != nil || version != 0 {
+				t.Error(version, err)
+			}
+			if latest, err := schemas.Get(ctx, at, pulsarx.LatestVersion); err != nil || latest.Version != 1 {
+				t.Errorf("%+v %v", latest, err)
+			}
+		})
+	}
+}
+
+// TestSchemaStrategies: what each strategy takes after {a} with {a, b default}, {a, c} and {}, and the broker's reason at the
+// producer's creation.
+func TestSchemaStrategies(t *testing.T) {
+	for name, open := range registries {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			c := s.client(t)
+			ctx, schemas, space := t.Context(), c.Schemas(), namespaced(t, c)
+			for strategy, takes := range map[pulsarx.SchemaStrategy][]bool{
+				pulsarx.Full:               {true, false, false},
+				pulsarx.FullTransitive:     {true, false, false},
+				pulsarx.Backward:           {true, false, true},
+				pulsarx.BackwardTransitive: {true, false, true},
+				pulsarx.Forward:            {true, true, false},
+				pulsarx.ForwardTransitive:  {true, true, false},
+				pulsarx.AlwaysCompatible:   {true, true, true},
+				pulsarx.AlwaysIncompatible: {false, false, false},
+			} {
+				if err := schemas.SetNamespaceStrategy(ctx, space, strategy); err != nil {
+					t.Fatal(err)
+				}
+				if got, err := schemas.NamespaceStrategy(ctx, space); err != nil || got != strategy {
+					t.Fatalf("%s is %s %v", strategy, got, err)
+				}
+				at := "persistent://" + space + "/" + strings.ToLower(string(strategy))
+				if _, err := schemas.Upload(ctx, at, avroDefinition(fieldA)); err != nil {
+					t.Fatal(err)
+				}
+				for i, fields := range []string{fieldA + fieldB, fieldA + fieldRequired, ""} {
+					err := schemas.Compatible(ctx, at, avroDefinition(fields))
+					if (err == nil) != takes[i] || err != nil && !errors.Is(err, pulsarx.ErrIncompatibleSchema) {
+						t.Errorf("%s of {%s}: %v", strategy, fields, err)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestTopicStrategy: a topic's own strategy goes before its namespace's, and a producer is refused by it before it sends.
+func TestTopicStrategy(t *testing.T) {
+	for name, open := range registries {
+		t.Run(name, func(t *testing.T) {
+			c := open(t).client(t)
+			ctx, schemas, space := t.Context(), c.Schemas(), namespaced(t, c)
+			at := "persistent://" + space + "/t"
+			producer(t, c, pulsarx.Avro[renamed](), pulsarx.ProducerOptions[renamed]{Topic: at})
+			_, err := pulsarx.NewProducer(ctx, c, pulsarx.Avro[v2](), pulsarx.ProducerOptions[v2]{Topic: at})
+			if !errors.Is(err, pulsarx.ErrIncompatibleSchema) || !strings.Contains(err.Error(), "strategy FULL") {
+				t.Errorf("renamed under %v: %v", pulsarx.Full, err)
+			}
+			if err := schemas.SetTopicStrategy(ctx, at, pulsarx.AlwaysCompatible); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the strategy", func() bool {
+				strategy, err := schemas.TopicStrategy(ctx, at)
+				return err == nil && strategy == pulsarx.AlwaysCompatible
+			})
+			eventually(t, "the producer", func() bool {
+				p, err := pulsarx.NewProducer(ctx, c, pulsarx.Avro[v2](), pulsarx.ProducerOptions[v2]{Topic: at})
+				if err == nil {
+					err = p.Close(ctx)
+				}
+				return err == nil
+			})
+			if err := schemas.SetAutoUpdate(ctx, space, false); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the end of updates", func() bool {
+				_, err := pulsarx.NewProducer(ctx, c, pulsarx.Avro[audit](), pulsarx.ProducerOptions[audit]{Topic: at})
+				return errors.Is(err, pulsarx.ErrIncompatibleSchema)
+			})
+		})
+	}
+}
+
+// TestSchemasOfAllTypes: an upload is the same schema as a producer registers.
+func TestSchemasOfAllTypes(t *testing.T) {
+	for name, open := range registries {
+		t.Run(name, func(t *testing.T) {
+			c := open(t).client(t)
+			same(t, c, "avro", pulsarx.Avro[everything]())
+			same(t, c, "json", pulsarx.JSON[event]())
+			same(t, c, "string", pulsarx.String())
+			same(t, c, "int32", pulsarx.Int32())
+			same(t, c, "kv", pulsarx.KeyValueSeparated(pulsarx.Avro[kvKey](), pulsarx.JSON[event]()))
+			same(t, c, "kvstring", pulsarx.KeyValueInline(pulsarx.String(), pulsarx.Avro[v2]()))
+			same(t, c, "protobuf", pulsarx.Protobuf[*OrderV2]())
+			same(t, c, "protobufnative", pulsarx.ProtobufNative[*OrderV2]())
+		})
+	}
+}
+
+func same[T any](t *testing.T, c *pulsarx.Client, name string, codec pulsarx.Codec[T]) {
+	t.Helper()
+	at := topic(t) + "-" + name
+	producer(t, c, codec, pulsarx.ProducerOptions[T]{Topic: at})
+	schema, _ := codec.Schema()
+	if version, err := c.Schemas().Upload(t.Context(), at, schema); err != nil || version != 0 {
+		t.Errorf("%s: version %d %v", name, version, err)
+	}
+	got, err := c.Schemas().Get(t.Context(), at, 0)
+	if err != nil || got.Type != schema.Type || !slices.Equal(got.Definition, schema.Definition) {
+		t.Errorf("%s: %s\nbecame %s %v", name, schema.Definition, got.Definition, err)
+	}
+}
