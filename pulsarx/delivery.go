@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
@@ -22,9 +23,17 @@ type delivery struct {
 	start      time.Time
 	span       trace.Span
 	callback   func(MessageID, error)
-	fail       func(error) // of Send, which waits by itself
-	full       bool        // the client had no place; set and read by the goroutine that calls it
+	fail       func(error)  // of Send, which waits by itself
+	call       atomic.Int32 // of the client, that is under way
 }
+
+// The states of a call.
+const (
+	noCall int32 = iota
+	calling
+	foundFull   // the client had no place, and has not taken the message
+	foundClosed // the client has closed its producer
+)
 
 type outcome struct {
 	*delivery
@@ -62,8 +71,10 @@ func (p *Producer[T]) begin(ctx context.Context, l *line, m *pulsar.ProducerMess
 // from the goroutine that reads the connection, which must not wait for a user.
 func (p *Producer[T]) queue(ctx context.Context, d *delivery, m *pulsar.ProducerMessage, settle func(outcome)) {
 	callback := func(id MessageID, _ *pulsar.ProducerMessage, err error) {
-		if isFull(err) {
-			d.full = true
+		switch {
+		case isFull(err) && d.call.CompareAndSwap(calling, foundFull):
+			return
+		case errors.Is(err, pulsar.ErrProducerClosed) && d.call.CompareAndSwap(calling, foundClosed):
 			return
 		}
 		d.line.release(d.places)
@@ -97,16 +108,22 @@ func (p *Producer[T]) enqueue(
 		if d.producer, err = d.line.enter(ctx); err != nil {
 			return err
 		}
-		d.full = false
+		d.call.Store(calling)
 		_, err = transmit(func() (MessageID, error) {
 			d.producer.SendAsync(ctx, m, callback)
 			return nil, nil
 		})
 		d.line.leave()
-		if err != nil || !d.full {
-			return err
+		switch found := d.call.Swap(noCall); {
+		case err != nil || found == foundClosed:
+			d.line.replace(d.producer)
+			err = p.stillPending(d)
+		case found == foundFull:
+			err = p.awaitRoom(ctx, d)
+		default:
+			return nil
 		}
-		if err = p.awaitRoom(ctx, d); err != nil {
+		if err != nil {
 			return err
 		}
 	}
@@ -172,6 +189,13 @@ func (p *Producer[T]) sendBatched(ctx context.Context, d *delivery, m *pulsar.Pr
 			}
 		}
 		p.arrived(d, err)
+		if errors.Is(err, pulsar.ErrProducerClosed) { // why?
+			if _, ended := d.line.enter(ctx); ended != nil {
+				err = ended
+			} else {
+				d.line.leave()
+			}
+		}
 		if p.take(d) {
 			settle(p.outcome(d, id, err))
 		}
@@ -196,6 +220,11 @@ func (p *Producer[T]) awaitRoom(ctx context.Context, d *delivery) error {
 	case <-d.line.closing:
 		return ErrClosed
 	}
+	return p.stillPending(d)
+}
+
+// stillPending returns an error where the message has its outcome.
+func (p *Producer[T]) stillPending(d *delivery) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if d.next == nil { // by the sweep

@@ -11,9 +11,10 @@ import (
 
 	"github.com/apache/pulsar-client-go/pulsar"
 	"github.com/apache/pulsar-client-go/pulsar/backoff"
-	"github.com/spaolacci/murmur3"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tidemark-go/tidemark/pulsarx/internal/murmur3"
 )
 
 // ProducerOptions configure a producer. Only Topic is required.
@@ -23,9 +24,12 @@ type ProducerOptions[T any] struct {
 	// Name of the producer, unique for the topic; the broker makes one by default. Messages that are sent alone, such as delayed ones,
 	// go through a second producer, Name + "-alone", which is made with the first of them.
 	Name string
-	// Key returns the key that routes and orders the message: all messages of a key go to one partition, which Murmur3_32Hash
-	// chooses as in Java and Python. Without Key, or where it returns "", partitions take turns, batch by batch.
+	// Key returns the key that routes and orders the message: all messages of a key go to one partition. Without Key, or where it
+	// returns "", partitions take turns, batch by batch.
 	Key func(T) string
+	// Partition chooses the partition of a key, from 0 to partitions-1. By default it is Murmur3_32Hash, as with that HashingScheme in
+	// Java and with a message_router in Python; both have other defaults of their own.
+	Partition func(key string, partitions int) int
 	// EventTime returns when the value happened; a zero time is none.
 	EventTime func(T) time.Time
 	Batching  Batching
@@ -109,7 +113,7 @@ func (o ProducerOptions[T]) client(c *Client, schema pulsar.Schema) (pulsar.Prod
 		BackOffPolicyFunc:       func() backoff.Policy { return &reconnects{} },
 	}
 	o.Batching.apply(&options)
-	options.MessageRouter = router(options)
+	options.MessageRouter = o.router(options)
 	if len(o.EncryptionKeys) > 0 {
 		encryption, err := c.options.Encryption.producer(o.EncryptionKeys)
 		if err != nil {
@@ -121,14 +125,23 @@ func (o ProducerOptions[T]) client(c *Client, schema pulsar.Schema) (pulsar.Prod
 }
 
 // router chooses partitions by the key and, where there is none, by the ordering key; the client's own does it the other way round.
-func router(o pulsar.ProducerOptions) func(*pulsar.ProducerMessage, pulsar.TopicMetadata) int {
-	hash := func(key string) uint32 { return murmur3.Sum32([]byte(key)) & 0x7fffffff }
-	turns := pulsar.NewDefaultRouter(hash, o.BatchingMaxMessages, o.BatchingMaxSize, o.BatchingMaxPublishDelay, o.DisableBatching)
+func (o ProducerOptions[T]) router(c pulsar.ProducerOptions) func(*pulsar.ProducerMessage, pulsar.TopicMetadata) int {
+	turns := pulsar.NewDefaultRouter(murmur3.Sum31, c.BatchingMaxMessages, c.BatchingMaxSize, c.BatchingMaxPublishDelay, c.DisableBatching)
+	choose := o.Partition
+	if choose == nil {
+		choose = func(key string, partitions int) int { return int(murmur3.Sum31(key)) % partitions }
+	}
 	return func(m *pulsar.ProducerMessage, topic pulsar.TopicMetadata) int {
-		if m.Key == "" {
-			return turns(m, topic.NumPartitions())
+		partitions := topic.NumPartitions()
+		switch {
+		case partitions == 1:
+			return 0
+		case m.Key != "":
+			return choose(m.Key, int(partitions))
+		case m.OrderingKey != "":
+			return choose(m.OrderingKey, int(partitions))
 		}
-		return int(hash(m.Key) % topic.NumPartitions())
+		return turns(m, partitions)
 	}
 }
 

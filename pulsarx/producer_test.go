@@ -91,49 +91,6 @@ func TestIncompatibleSchema(t *testing.T) {
 	}
 }
 
-// TestUnparsableWriterSchema: a registered schema that the Avro library does not read costs its messages, not the process.
-func TestUnparsableWriterSchema(t *testing.T) {
-	for name, connect := range servers {
-		t.Run(name, func(t *testing.T) {
-			s := connect(t)
-			c, topic := s.client(t), topic(t)
-			client, err := pulsar.NewClient(pulsar.ClientOptions{URL: s.url, Logger: nopLogger()})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer client.Close()
-			p, err := client.CreateProducer(pulsar.ProducerOptions{Topic: topic, SendTimeout: -1, Schema: rawSchema{
-				`{"type":"record","name":"Outer$Inner","fields":[{"name":"id","type":"string"},{"name":"name","type":"string"}]}`,
-			}})
-			if s.broker == nil && err != nil && strings.Contains(err.Error(), "Illegal character") {
-				return // Pulsar 4.0.8 refuses the name itself; older versions have taken it
-			} else if err != nil {
-				t.Fatal(err)
-			}
-			defer p.Close()
-			if _, err := p.Send(t.Context(), &pulsar.ProducerMessage{Payload: []byte("\x04k1\x06bob"), Key: "k1"}); err != nil {
-				t.Fatal(err)
-			}
-			r := run(t, c, pulsarx.Avro[productV1](), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
-				func(context.Context, []pulsarx.Message[productV1]) error { return nil })
-			dead := letters(t, s, topic+"-s-DLQ", 1)[0]
-			r.stop()
-			if string(dead.Payload()) != "\x04k1\x06bob" || !strings.Contains(dead.Properties()[pulsarx.DeadLetterError], "Outer$Inner") {
-				t.Errorf("%q %v", dead.Payload(), dead.Properties())
-			}
-		})
-	}
-}
-
-type rawSchema struct{ text string }
-
-func (s rawSchema) GetSchemaInfo() *pulsar.SchemaInfo {
-	return &pulsar.SchemaInfo{Name: "x", Schema: s.text, Type: pulsar.AVRO}
-}
-func (rawSchema) Encode(any) ([]byte, error) { return nil, nil }
-func (rawSchema) Decode([]byte, any) error   { return nil }
-func (rawSchema) Validate([]byte) error      { return nil }
-
 // TestRegistrySilent: while the registry does not answer, the messages wait, and others go on.
 func TestRegistrySilent(t *testing.T) {
 	s := inProcess(t)
@@ -162,19 +119,6 @@ func TestRegistrySilent(t *testing.T) {
 	r.stop()
 	if got := seen.all(); !slices.Equal(got, []string{"eve1", "bob1"}) {
 		t.Errorf("%v", got)
-	}
-}
-
-// TestRouting: Murmur3_32Hash as in the other clients, which hash k1 to 2110152746 and so on.
-func TestRouting(t *testing.T) {
-	const name = "persistent://public/default/routing"
-	s := partitioned(t, map[string]int{name: 100})
-	p := producer(t, s.client(t), pulsarx.Bytes(), pulsarx.ProducerOptions[[]byte]{Topic: name})
-	for key, hash := range map[string]uint32{"k1": 2110152746, "k2": 1479966664, "key1": 462881061, "key2": 1936800180} {
-		id, err := p.Send(t.Context(), []byte("v"), pulsarx.Key(key))
-		if err != nil || id.PartitionIdx() != int32(hash%100) {
-			t.Errorf("%s went to partition %d, want %d: %v", key, id.PartitionIdx(), hash%100, err)
-		}
 	}
 }
 

@@ -1,0 +1,343 @@
+package pulsarx_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pulsarx"
+	"github.com/tidemark-go/tidemark/pulsarx/pulsartest"
+)
+
+// adminPath is the path of a persistent topic.
+func adminPath(topic, rest string) string {
+	return "/persistent/" + strings.TrimPrefix(topic, "persistent://") + rest
+}
+
+// TestTerminated: what is sent to a terminated topic fails with that name, long before the timeout, and so does what comes later.
+func TestTerminated(t *testing.T) {
+	c, topic := realPulsar(t).client(t), topic(t)
+	p := producer(t, c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic, SendTimeout: 8 * time.Second})
+	if _, err := p.Send(t.Context(), "before"); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Admin(t.Context(), http.MethodPost, adminPath(topic, "/terminate"), nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * time.Second) // on Pulsar, the client hears of it and closes its producer, which must not race with a message
+	results := make(chan error, 10)
+	for range 10 {
+		p.SendAsync(t.Context(), "after", func(_ pulsarx.MessageID, err error) { results <- err })
+	}
+	for range 10 {
+		if err := <-results; !errors.Is(err, pulsarx.ErrTopicTerminated) {
+			t.Errorf("SendAsync: %v", err)
+		}
+	}
+	if _, err := p.Send(t.Context(), "later"); !errors.Is(err, pulsarx.ErrTopicTerminated) {
+		t.Errorf("Send: %v", err)
+	}
+	if _, err := pulsarx.NewProducer(t.Context(), c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic}); !errors.Is(err, pulsarx.ErrTopicTerminated) {
+		t.Errorf("NewProducer: %v", err)
+	}
+}
+
+// TestRefusedMessage: a message that the topic's own limit refuses makes the client forget the producer; it fails, and what is sent
+// later arrives.
+func TestRefusedMessage(t *testing.T) {
+	refuse := map[string]func(*testing.T, server, *pulsarx.Client, string){
+		"pulsartest": func(_ *testing.T, s server, _ *pulsarx.Client, topic string) {
+			s.broker.Inject(pulsartest.Fault{Command: "SEND", Topic: topic, Key: "large", Error: "NotAllowedError"})
+		},
+		"pulsar": func(t *testing.T, _ server, c *pulsarx.Client, topic string) {
+			for { // the policies of a namespace are there some time after its first topic
+				err := c.Admin(t.Context(), http.MethodPost, adminPath(topic, "/maxMessageSize"), 2000, nil)
+				if err == nil {
+					break
+				}
+				time.Sleep(100 * time.Millisecond)
+			}
+			eventually(t, "the policy", func() bool {
+				var size int
+				return c.Admin(t.Context(), http.MethodGet, adminPath(topic, "/maxMessageSize"), nil, &size) == nil && size == 2000
+			})
+			time.Sleep(time.Second) // until the topic has heard of it
+		},
+	}
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			p := producer(t, c, pulsarx.String(), pulsarx.ProducerOptions[string]{
+				Topic: topic, Name: "refused", SendTimeout: time.Second, Batching: pulsarx.Batching{Compression: pulsarx.NoCompression},
+			})
+			if _, err := p.Send(t.Context(), "before", pulsarx.Key("small")); err != nil {
+				t.Fatal(err)
+			}
+			refuse[name](t, s, c, topic)
+			if _, err := p.Send(t.Context(), strings.Repeat("x", 5000), pulsarx.Key("large")); !errors.Is(err, pulsarx.ErrSendTimeout) {
+				t.Errorf("the large message: %v", err)
+			}
+			eventually(t, "a message to arrive", func() bool {
+				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				defer cancel()
+				_, err := p.Send(ctx, "after", pulsarx.Key("small"))
+				return err == nil
+			})
+		})
+	}
+}
+
+// TestTooLarge: messages at and beyond the broker's limit fail by themselves, at once, and take no neighbours along.
+func TestTooLarge(t *testing.T) {
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			c, topic := connect(t).client(t), topic(t)
+			p := producer(t, c, pulsarx.Bytes(), pulsarx.ProducerOptions[[]byte]{
+				Topic: topic, Batching: pulsarx.Batching{MaxDelay: 50 * time.Millisecond, Compression: pulsarx.NoCompression},
+			})
+			var tooLarge, sent, other atomic.Int64
+			send := func(n int, key string) {
+				p.SendAsync(t.Context(), make([]byte, n), func(_ pulsarx.MessageID, err error) {
+					switch {
+					case err == nil:
+						sent.Add(1)
+					case errors.Is(err, pulsarx.ErrMessageTooLarge):
+						tooLarge.Add(1)
+					default:
+						other.Add(1)
+						t.Errorf("%d bytes: %v", n, err)
+					}
+				}, pulsarx.Key(key))
+			}
+			sizes := []int{6 << 20, 5 << 20, 5<<20 - 1, 5<<20 - 100, 5<<20 - 400, 5<<20 - 700, 4 << 20}
+			for i, n := range sizes {
+				send(10, fmt.Sprint("before", i))
+				send(n, fmt.Sprint("large", i))
+				send(10, fmt.Sprint("after", i))
+			}
+			if err := p.Flush(timeout(t, 20*time.Second)); err != nil && !errors.Is(err, pulsarx.ErrMessageTooLarge) {
+				t.Error(err)
+			}
+			if tooLarge.Load() != 5 || sent.Load() != int64(3*len(sizes)-5) {
+				t.Errorf("%d sent, %d too large, %d failed", sent.Load(), tooLarge.Load(), other.Load())
+			}
+		})
+	}
+}
+
+func TestQueueFull(t *testing.T) {
+	s := inProcess(t)
+	c, topic := s.client(t), topic(t)
+	s.broker.Inject(pulsartest.Fault{Command: "SEND", Topic: topic, Drop: true})
+	open := func(failWhenFull bool) *pulsarx.Producer[string] {
+		p, err := pulsarx.NewProducer(t.Context(), c, pulsarx.String(), pulsarx.ProducerOptions[string]{
+			Topic: topic, MaxPending: 5, FailWhenFull: failWhenFull,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			p.SendAsync(t.Context(), "x", nil)
+		}
+		return p
+	}
+	fails := open(true)
+	if _, err := fails.Send(t.Context(), "x"); !errors.Is(err, pulsarx.ErrQueueFull) {
+		t.Errorf("Send: %v", err)
+	}
+	result := make(chan error, 1)
+	fails.SendAsync(t.Context(), "x", func(_ pulsarx.MessageID, err error) { result <- err })
+	if err := <-result; !errors.Is(err, pulsarx.ErrQueueFull) {
+		t.Errorf("SendAsync: %v", err)
+	}
+	waits := open(false)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	waits.SendAsync(ctx, "x", func(_ pulsarx.MessageID, err error) { result <- err })
+	if ctx.Err() == nil {
+		t.Error("SendAsync has not waited for a place")
+	}
+	if err := <-result; !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("SendAsync: %v", err)
+	}
+	go waits.SendAsync(t.Context(), "x", func(_ pulsarx.MessageID, err error) { result <- err })
+	time.Sleep(20 * time.Millisecond)
+	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	for _, p := range []*pulsarx.Producer[string]{fails, waits} {
+		if err := p.Close(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Close: %v", err)
+		}
+	}
+	if err := <-result; !errors.Is(err, pulsarx.ErrClosed) {
+		t.Errorf("SendAsync while Close: %v", err)
+	}
+}
+
+// TestSlowCallback: a callback that does not return holds up neither messages nor other producers of the connection.
+func TestSlowCallback(t *testing.T) {
+	s := inProcess(t)
+	c, topic := s.client(t), topic(t)
+	slow := producer(t, c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic, MaxPending: 10})
+	other := producer(t, c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic})
+	called, release := make(chan struct{}), make(chan struct{})
+	slow.SendAsync(t.Context(), "x", func(pulsarx.MessageID, error) {
+		close(called)
+		<-release
+	})
+	<-called
+	defer close(release)
+	for range 30 { // more than MaxPending
+		slow.SendAsync(timeout(t, 20*time.Second), "y", nil)
+	}
+	for _, p := range []*pulsarx.Producer[string]{slow, other} {
+		if _, err := p.Send(timeout(t, 20*time.Second), "z"); err != nil {
+			t.Error(err)
+		}
+	}
+	eventually(t, "all messages", func() bool { return len(s.broker.Messages(topic)) == 33 })
+}
+
+// TestOutcomes sends through random faults, from several goroutines, by all ways, to a close in good time or not: every message has one
+// outcome, callbacks come one at a time, and what succeeded is in the topic. OUTCOMES_ROUNDS are the rounds, 6 by default.
+func TestOutcomes(t *testing.T) {
+	rounds := 6
+	if text := os.Getenv("OUTCOMES_ROUNDS"); text != "" {
+		var err error
+		if rounds, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for seed := range uint64(rounds) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			testOutcomes(t, rand.New(rand.NewPCG(seed, 0)))
+		})
+	}
+}
+
+func testOutcomes(t *testing.T, random *rand.Rand) {
+	s := partitioned(t, map[string]int{"persistent://public/default/outcomes": 1 + random.IntN(3)})
+	const topic = "persistent://public/default/outcomes"
+	p, err := pulsarx.NewProducer(t.Context(), s.client(t), pulsarx.String(), pulsarx.ProducerOptions[string]{
+		Topic: topic, Key: keyOf, SendTimeout: time.Second, MaxPending: 1 + random.IntN(200),
+		FailWhenFull: random.IntN(3) == 0, Batching: pulsarx.Batching{MaxMessages: 1 + random.IntN(30), MaxDelay: 5 * time.Millisecond},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const senders, each = 4, 100
+	reconnects := random.IntN(3) > 0 // without, messages are sent alone too: the client has a data race between those and its reconnecting
+	outcomes := make([]atomic.Int32, senders*each)
+	succeeded := make([]atomic.Bool, senders*each)
+	var calling atomic.Int32
+	faults := make([]pulsartest.Fault, 6)
+	for i := range faults {
+		faults[i] = pulsartest.Fault{Command: "SEND", After: random.IntN(20), Count: 1}
+		kinds := 2
+		if reconnects {
+			kinds = 6
+		}
+		switch random.IntN(kinds) {
+		case 0:
+			faults[i].Error = "NotAllowedError"
+		case 1:
+			faults[i].Delay = time.Duration(random.IntN(300)) * time.Millisecond
+		case 2:
+			faults[i].Error = "PersistenceError"
+		case 3:
+			faults[i].Error = "ServiceNotReady"
+		case 4:
+			faults[i].Drop = true
+		case 5:
+			faults[i].Disconnect = true
+		}
+		s.broker.Inject(faults[i])
+	}
+	var sending sync.WaitGroup
+	for sender := range senders {
+		mine := rand.New(rand.NewPCG(random.Uint64(), 1))
+		sending.Go(func() {
+			for i := range each {
+				n := sender*each + i
+				settle := func(id pulsarx.MessageID, err error) {
+					if (id == nil) == (err == nil) {
+						t.Errorf("message %d: %v %v", n, id, err)
+					}
+					outcomes[n].Add(1)
+					succeeded[n].Store(err == nil)
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				value := fmt.Sprintf("k%d:%d", mine.IntN(5), n)
+				switch mine.IntN(30) {
+				case 0:
+					cancel()
+				case 1:
+					value += "\xff" // cannot be encoded
+				case 2:
+					value += strings.Repeat("x", 6<<20)
+				case 3:
+					time.AfterFunc(time.Duration(mine.IntN(20))*time.Millisecond, cancel)
+				}
+				switch way := mine.IntN(8); {
+				case way == 0:
+					settle(p.Send(ctx, value))
+				case way == 1 && !reconnects:
+					settle(p.Send(ctx, value, pulsarx.DeliverAfter(time.Millisecond)))
+				case way == 2:
+					_ = p.Flush(ctx)
+					fallthrough
+				default:
+					p.SendAsync(ctx, value, func(id pulsarx.MessageID, err error) {
+						if calling.Add(1) != 1 {
+							t.Error("two callbacks at once")
+						}
+						settle(id, err)
+						calling.Add(-1)
+					})
+				}
+				_ = cancel // SendAsync's context is done with when it returns
+				defer cancel()
+			}
+		})
+	}
+	if random.IntN(2) == 0 {
+		time.Sleep(time.Duration(random.IntN(500)) * time.Millisecond)
+	} else {
+		sending.Wait()
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Duration(random.IntN(1500))*time.Millisecond)
+	defer cancel()
+	_ = p.Close(ctx) // its error is as random as the faults
+	sending.Wait()
+	if err := p.Close(timeout(t, 60*time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	stored := map[int]bool{}
+	for _, m := range s.broker.Messages(topic) {
+		_, number, _ := strings.Cut(string(m.Value), ":")
+		n, err := strconv.Atoi(number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored[n] = true
+	}
+	for n := range outcomes {
+		if got := outcomes[n].Load(); got != 1 {
+			t.Errorf("message %d has %d outcomes", n, got)
+		}
+		if succeeded[n].Load() && !stored[n] {
+			t.Errorf("message %d is lost", n)
+		}
+	}
+}

@@ -1,0 +1,306 @@
+package pulsarx_test
+
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
+
+	"github.com/tidemark-go/tidemark/internal/servicetest"
+	"github.com/tidemark-go/tidemark/pulsarx"
+)
+
+//go:embed testdata/routing.json
+var recordedRouting []byte
+
+type routing struct {
+	Partitions int      `json:"partitions"`
+	Keys       []string `json:"keys"`
+	WentTo     []int32  `json:"went_to"`
+}
+
+func readRouting(tb testing.TB) (r routing) {
+	tb.Helper()
+	if err := json.Unmarshal(recordedRouting, &r); err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
+// partitionedTopic is a topic of the test's own with n partitions, on an in-process broker or on the real one.
+func partitionedTopic(tb testing.TB, c *pulsarx.Client, n int) string {
+	tb.Helper()
+	name := topic(tb)
+	path := "/persistent/" + name[len("persistent://"):] + "/partitions"
+	if err := c.Admin(tb.Context(), http.MethodPut, path, n, nil); err != nil {
+		tb.Fatal(err)
+	}
+	return name
+}
+
+// TestRouting: Murmur3_32Hash as in the other clients, which hash k1 to 2110152746 and so on.
+func TestRouting(t *testing.T) {
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			recorded := readRouting(t)
+			c := connect(t).client(t)
+			p := producer(t, c, pulsarx.Bytes(), pulsarx.ProducerOptions[[]byte]{Topic: partitionedTopic(t, c, recorded.Partitions)})
+			for key, hash := range map[string]uint32{"k1": 2110152746, "k2": 1479966664, "key1": 462881061, "key2": 1936800180} {
+				id, err := p.Send(t.Context(), []byte("v"), pulsarx.Key(key))
+				if err != nil || id.PartitionIdx() != int32(hash%uint32(recorded.Partitions)) {
+					t.Errorf("%s went to partition %d, want %d: %v", key, id.PartitionIdx(), hash%uint32(recorded.Partitions), err)
+				}
+			}
+			for i, to := range sendKeys(t, p, recorded.Keys) {
+				if to != recorded.WentTo[i] {
+					t.Errorf("%q went to partition %d; from Python it went to %d", recorded.Keys[i], to, recorded.WentTo[i])
+				}
+			}
+		})
+	}
+}
+
+// sendKeys sends a message with each key, and returns their partitions.
+func sendKeys(tb testing.TB, p *pulsarx.Producer[[]byte], keys []string) []int32 {
+	tb.Helper()
+	partitions := make([]int32, len(keys))
+	for i, key := range keys {
+		p.SendAsync(tb.Context(), []byte("go"), func(id pulsarx.MessageID, err error) {
+			if err != nil {
+				tb.Errorf("%q: %v", key, err)
+				return
+			}
+			partitions[i] = id.PartitionIdx()
+		}, pulsarx.Key(key))
+	}
+	if err := p.Flush(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	return partitions
+}
+
+// TestRoutingWithPython: the Python client and pulsarx send to the same topic; every key has one partition.
+func TestRoutingWithPython(t *testing.T) {
+	url := servicetest.Env(t, "PULSAR_URL")
+	packages := pythonPackages(t, "pulsar-client", "3.13.0")
+	c := realPulsar(t).client(t)
+	keys := readRouting(t).Keys
+	topic := partitionedTopic(t, c, 100)
+	input, err := json.Marshal(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	python := exec.CommandContext(ctx, "python3", filepath.Join("testdata", "routing.py"), url, topic)
+	python.Env = append(os.Environ(), "PYTHONPATH="+packages)
+	python.Stdin = bytes.NewReader(input)
+	python.Stderr = os.Stderr
+	output, err := python.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fromPython []int32
+	if err := json.Unmarshal(output, &fromPython); err != nil || len(fromPython) != len(keys) {
+		t.Fatalf("%v: %s", err, output)
+	}
+	p := producer(t, c, pulsarx.Bytes(), pulsarx.ProducerOptions[[]byte]{Topic: topic})
+	for i, to := range sendKeys(t, p, keys) {
+		if to != fromPython[i] {
+			t.Errorf("%q went to partition %d, and from Python to %d", keys[i], to, fromPython[i])
+		}
+	}
+}
+
+// pythonPackages installs a Python package with pip into the cache folder, once, and returns the folder to import it from.
+func pythonPackages(t *testing.T, name, version string) string {
+	t.Helper()
+	cache := os.Getenv("TIDEMARK_CACHE")
+	if cache == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			t.Fatal(err)
+		}
+		cache = filepath.Join(user, "tidemark")
+	}
+	cache, err := filepath.Abs(filepath.Join(cache, "python"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(cache, name+"-"+version)
+	if _, err := os.Stat(folder); err == nil {
+		return folder
+	}
+	if err := os.MkdirAll(cache, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	tmp, err := os.MkdirTemp(cache, "install")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(tmp)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	defer cancel()
+	pip := exec.CommandContext(ctx, "python3", "-m", "pip", "install", "--quiet", "--target", tmp, name+"=="+version)
+	if output, err := pip.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	if err := os.Rename(tmp, folder); err != nil { // another process was faster
+		if _, there := os.Stat(folder); there != nil {
+			t.Fatal(err)
+		}
+	}
+	return folder
+}
+
+// TestPartitionChoice: a choice of the user's own, and the ordering key of a message without a key.
+func TestPartitionChoice(t *testing.T) {
+	c := inProcess(t).client(t)
+	topic := partitionedTopic(t, c, 7)
+	mine := producer(t, c, pulsarx.Bytes(), pulsarx.ProducerOptions[[]byte]{
+		Topic: topic, Partition: func(key string, partitions int) int { return len(key) % partitions },
+	})
+	theirs := producer(t, c, pulsarx.Bytes(), pulsarx.ProducerOptions[[]byte]{Topic: topic})
+	for _, try := range []struct {
+		p    *pulsarx.Producer[[]byte]
+		want int32
+		o    []pulsarx.SendOption
+	}{
+		{mine, 3, []pulsarx.SendOption{pulsarx.Key("abc")}},
+		{mine, 4, []pulsarx.SendOption{pulsarx.OrderingKey("abcd")}},
+		{mine, 3, []pulsarx.SendOption{pulsarx.Key("abc"), pulsarx.OrderingKey("abcd")}},
+		{theirs, 2110152746 % 7, []pulsarx.SendOption{pulsarx.Key("k1"), pulsarx.OrderingKey("k2")}},
+		{theirs, 1479966664 % 7, []pulsarx.SendOption{pulsarx.OrderingKey("k2")}},
+	} {
+		id, err := try.p.Send(t.Context(), []byte("v"), try.o...)
+		if err != nil || id.PartitionIdx() != try.want {
+			t.Errorf("partition %v, want %d: %v", id, try.want, err)
+		}
+	}
+}
+
+// TestKeyOrder: on a hundred partitions, with four consumers, no key is on two partitions and none out of order. For comparison it logs
+// what comes out of order when partitions take turns, as without keys. ORDER_KEYS is the number of keys, 1000 by default.
+func TestKeyOrder(t *testing.T) {
+	keys := 1000
+	if text := os.Getenv("ORDER_KEYS"); text != "" {
+		var err error
+		if keys, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := inProcess(t)
+	keyed := receiveOrder(t, s, keys, pulsar.KeyShared)
+	if keyed.moved != 0 || keyed.disordered != 0 {
+		t.Errorf("with keys: %v", keyed)
+	}
+	turns := receiveOrder(t, s, keys, pulsar.Shared)
+	t.Logf("with keys: %v", keyed)
+	t.Logf("taking turns: %v", turns)
+	if turns.disordered == 0 {
+		t.Error("the measurement finds nothing out of order where order cannot be kept")
+	}
+}
+
+type orderCount struct{ messages, keys, moved, disordered int }
+
+func (o orderCount) String() string {
+	return fmt.Sprintf("%d messages of %d keys, %d keys on several partitions, %d messages out of order (%.2f%%)",
+		o.messages, o.keys, o.moved, o.disordered, 100*float64(o.disordered)/float64(o.messages))
+}
+
+const messagesPerKey = 3
+
+// receiveOrder sends messagesPerKey messages for each key and receives them with four consumers of the bare client. With KeyShared the
+// keys are the messages' own; otherwise they stand in the values alone.
+func receiveOrder(t *testing.T, s server, keys int, kind pulsar.SubscriptionType) orderCount {
+	t.Helper()
+	c := s.client(t)
+	topic := partitionedTopic(t, c, 100)
+	type value struct{ Key, Number int }
+	count := orderCount{keys: keys}
+	last, partition := make([]int, keys), make([]int32, keys)
+	for i := range last {
+		last[i], partition[i] = -1, -1
+	}
+	var mu sync.Mutex
+	var received atomic.Int64
+	ctx, cancel := context.WithCancel(t.Context())
+	var consumers sync.WaitGroup
+	receive := func(consumer pulsar.Consumer) {
+		for {
+			m, err := consumer.Receive(ctx)
+			if err != nil {
+				return
+			}
+			var v value
+			if err := json.Unmarshal(m.Payload(), &v); err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			if v.Number < last[v.Key] {
+				count.disordered++
+			}
+			last[v.Key] = max(last[v.Key], v.Number)
+			if at := m.ID().PartitionIdx(); partition[v.Key] == -1 {
+				partition[v.Key] = at
+			} else if partition[v.Key] >= 0 && partition[v.Key] != at {
+				partition[v.Key] = -2
+				count.moved++
+			}
+			mu.Unlock()
+			if err := consumer.Ack(m); err != nil {
+				t.Error(err)
+			}
+			received.Add(1)
+		}
+	}
+	for range 4 {
+		consumer, err := bareClient(t, s).Subscribe(pulsar.ConsumerOptions{Topic: topic, SubscriptionName: "s", Type: kind})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer consumer.Close()
+		consumers.Go(func() { receive(consumer) })
+	}
+	o := pulsarx.ProducerOptions[value]{Topic: topic, Batching: pulsarx.Batching{MaxMessages: 50}}
+	if kind == pulsar.KeyShared {
+		o.Key = func(v value) string { return strconv.Itoa(v.Key) }
+	}
+	p := producer(t, c, pulsarx.JSON[value](), o)
+	for number := range messagesPerKey {
+		for key := range keys {
+			p.SendAsync(t.Context(), value{key, number}, func(_ pulsarx.MessageID, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	if err := p.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	count.messages = keys * messagesPerKey
+	patience := time.Duration(1+count.messages/100_000) * time.Minute
+	for deadline := time.Now().Add(patience); int(received.Load()) < count.messages; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d messages came, of %d", received.Load(), count.messages)
+		}
+	}
+	cancel()
+	consumers.Wait()
+	return count
+}
