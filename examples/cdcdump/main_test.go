@@ -38,7 +38,7 @@ func dump(t *testing.T, in string, arguments ...string) (out, problems string, c
 // the recording did.
 func TestRecorded(t *testing.T) {
 	for file, arguments := range map[string][]string{
-		"testdata/events.txt":        {"testdata/events.jsonl"},
+		"testdata/events.txt":      {"testdata/events.jsonl"},
 		"testdata/canonical.jsonl": {"-json", "testdata/events.jsonl"},
 	} {
 		out, problems, code := dump(t, "", arguments...)
