@@ -53,6 +53,13 @@ type item struct {
 // failures are when the first and the last attempt failed.
 type failures struct{ first, last time.Time }
 
+func (it *item) failed(now time.Time) {
+	if it.failures == nil {
+		it.failures = &failures{first: now}
+	}
+	it.failures.last = now
+}
+
 func newEntry(ledger, number int64, size int32) *entry {
 	e := &entry{ledger: ledger, number: number}
 	if size <= 1 {

@@ -2,12 +2,12 @@ package pulsarx
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"maps"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
@@ -15,7 +15,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
-// The properties that a dead letter has beside the message's own.
+// The properties that a dead letter has beside the message's own; ParseDeadLetter reads them. Times are RFC 3339 in UTC.
 const (
 	// DeadLetterReason is "undecodable", "permanent" (the handler's error said so) or "attempts" (DeadLetterPolicy.MaxAttempts).
 	DeadLetterReason = "deadletter.reason"
@@ -27,10 +27,24 @@ const (
 	DeadLetterMessageID = "deadletter.message_id"
 	// DeadLetterSubscription is the subscription whose consumer gave the message up.
 	DeadLetterSubscription = "deadletter.subscription"
-	// DeadLetterAttempts is how often it was handled.
+	// DeadLetterAttempts is how often it was handled, 0 where it could not be decoded.
 	DeadLetterAttempts = "deadletter.attempts"
+	// DeadLetterFirstTime and DeadLetterLastTime are when the first and the last attempt failed.
+	DeadLetterFirstTime = "deadletter.first_time"
+	DeadLetterLastTime  = "deadletter.last_time"
+	// DeadLetterPublishTime is when the message was published to DeadLetterTopic.
+	DeadLetterPublishTime = "deadletter.publish_time"
 	// DeadLetterSchemaVersion is the version of the writer's schema in DeadLetterTopic, in hexadecimal; absent where there is none.
+	// The version on the letter itself is the same schema's in the dead-letter topic.
 	DeadLetterSchemaVersion = "deadletter.schema_version"
+
+	deadLetterPrefix = "deadletter."
+)
+
+// What the bare clients' dead letters say of their origin.
+const (
+	clientRealTopic = "REAL_TOPIC"
+	clientOriginID  = "ORIGIN_MESSAGE_ID"
 )
 
 const (
@@ -39,35 +53,77 @@ const (
 	reasonAttempts    = "attempts"
 
 	maxErrorText = 1 << 10
-	largeLetter  = 1 << 20
 	buryTimeout  = time.Minute
 )
 
-// deadLetters writes to the dead-letter topics. A message keeps its bytes and its writer's schema: there is a producer for each
-// schema, which registers it with the dead-letter topic, so that the version on the letter is that schema's there.
+// DeadLetter is what the properties of a dead letter say.
+type DeadLetter struct {
+	// Topic is where the message stood, without its partition, Partition the number, and MessageID ledger:entry:batch index.
+	Topic     string
+	Partition int
+	MessageID string
+	// Subscription, Reason, Error and Attempts are as the DeadLetter properties of the same names.
+	Subscription, Reason, Error string
+	Attempts                    int
+	// FirstTime and LastTime are when its first and its last attempt failed, PublishTime when it was published.
+	FirstTime, LastTime, PublishTime time.Time
+	// SchemaVersion is its writer's in Topic, nil where it had none.
+	SchemaVersion []byte
+	// Properties are the message's own.
+	Properties map[string]string
+}
+
+// ParseDeadLetter reads the properties of a message of a dead-letter topic. It understands the letters of this package, and of those
+// of the bare Java and Go clients the topic and the message id. For a message that is no dead letter, ok is false.
+func ParseDeadLetter(properties map[string]string) (l DeadLetter, ok bool) {
+	topic := properties[DeadLetterTopic]
+	if topic == "" {
+		return foreignLetter(properties)
+	}
+	p := parsePartition(topic)
+	at := func(name string) time.Time {
+		t, _ := time.Parse(time.RFC3339Nano, properties[name])
+		return t
+	}
+	l = DeadLetter{
+		Topic: p.topic, Partition: p.index, MessageID: properties[DeadLetterMessageID],
+		Subscription: properties[DeadLetterSubscription], Reason: properties[DeadLetterReason], Error: properties[DeadLetterError],
+		FirstTime: at(DeadLetterFirstTime), LastTime: at(DeadLetterLastTime), PublishTime: at(DeadLetterPublishTime),
+		Properties: maps.Clone(properties),
+	}
+	l.Attempts, _ = strconv.Atoi(properties[DeadLetterAttempts])
+	if version, err := hex.DecodeString(properties[DeadLetterSchemaVersion]); err == nil && len(version) > 0 {
+		l.SchemaVersion = version
+	}
+	maps.DeleteFunc(l.Properties, func(name, _ string) bool { return strings.HasPrefix(name, deadLetterPrefix) })
+	return l, true
+}
+
+func foreignLetter(properties map[string]string) (l DeadLetter, ok bool) {
+	topic := properties[clientRealTopic]
+	if topic == "" {
+		return l, false
+	}
+	p := parsePartition(fullTopic(topic))
+	l = DeadLetter{Topic: p.topic, Partition: p.index, MessageID: properties[clientOriginID], Properties: maps.Clone(properties)}
+	for _, name := range []string{clientRealTopic, clientOriginID, "ORIGIN_MESSAGE_IDY_TIME", "RECONSUMETIMES", "DELAY_TIME"} {
+		delete(l.Properties, name)
+	}
+	return l, true
+}
+
+// deadLetters writes to the dead-letter topics.
 type deadLetters struct {
 	client       *Client
 	policy       DeadLetterPolicy
 	subscription string
-
-	mu        sync.Mutex
-	closed    bool
-	producers map[letterKey]*letterProducer
-}
-
-type letterKey struct {
-	topic, schemaType, definition string
-	large                         bool
-}
-
-// letterProducer is made by the first that needs it, while others wait.
-type letterProducer struct {
-	mu       sync.Mutex
-	producer pulsar.Producer
+	producers    *rawProducers
 }
 
 func newDeadLetters(c *Client, o ConsumerOptions) *deadLetters {
-	return &deadLetters{client: c, policy: o.DeadLetter, subscription: o.Subscription, producers: map[letterKey]*letterProducer{}}
+	d := &deadLetters{client: c, policy: o.DeadLetter, subscription: o.Subscription}
+	d.producers = newRawProducers(c, o.DeadLetter.EncryptionKeys, d.keepLetters)
+	return d
 }
 
 func (d *deadLetters) topic(p *partition) string {
@@ -83,15 +139,14 @@ func deadLetterSuffix(subscription string) string { return "-" + subscription + 
 func (d *deadLetters) bury(ctx context.Context, it *item) error {
 	ctx, cancel := context.WithTimeout(ctx, buryTimeout)
 	defer cancel()
+	topic, size := d.topic(it.partition), len(it.msg.Payload())
 	schema, err := d.client.schemas.get(it.partition.topic, it.msg.SchemaVersion(), schemaWait)
-	if err != nil && !itemerror.IsPermanent(err) {
-		return fmt.Errorf("pulsarx: dead letter of %s: %w", it.partition.name, err)
+	if err == nil || itemerror.IsPermanent(err) { // the registry has no such schema: the letter has none either
+		err = d.send(ctx, d.producers.key(topic, schema, size), it)
 	}
-	key := letterKey{d.topic(it.partition), schema.Type, string(schema.Definition), len(it.msg.Payload()) >= largeLetter}
-	err = d.send(ctx, key, it)
 	if errors.Is(err, ErrIncompatibleSchema) {
 		// The letter still says which schema of which topic it has.
-		err = d.send(ctx, letterKey{topic: key.topic, large: key.large}, it)
+		err = d.send(ctx, d.producers.key(topic, Schema{}, size), it)
 	}
 	if err != nil {
 		return fmt.Errorf("pulsarx: dead letter of %s: %w", it.partition.name, err)
@@ -99,36 +154,43 @@ func (d *deadLetters) bury(ctx context.Context, it *item) error {
 	return nil
 }
 
-func (d *deadLetters) send(ctx context.Context, key letterKey, it *item) error {
-	p, err := d.open(ctx, key)
+func (d *deadLetters) send(ctx context.Context, key producerKey, it *item) error {
+	p, err := d.producers.open(ctx, key)
 	if err != nil {
 		return err
 	}
 	if _, err = p.Send(ctx, d.letter(it)); err != nil {
-		d.drop(key, p)
+		d.producers.drop(key, p)
 	}
 	return err
 }
 
 func (d *deadLetters) letter(it *item) *pulsar.ProducerMessage {
 	m := it.msg
-	properties := make(map[string]string, len(m.Properties())+7)
+	properties := make(map[string]string, len(m.Properties())+10)
 	maps.Copy(properties, m.Properties())
+	maps.DeleteFunc(properties, func(name, _ string) bool { return strings.HasPrefix(name, deadLetterPrefix) })
 	properties[DeadLetterReason] = it.grave.reason
 	properties[DeadLetterError] = cutText(it.grave.err.Error(), maxErrorText)
 	properties[DeadLetterTopic] = it.partition.name
 	properties[DeadLetterMessageID] = fmt.Sprintf("%d:%d:%d", m.ID().LedgerID(), m.ID().EntryID(), m.ID().BatchIdx())
 	properties[DeadLetterSubscription] = d.subscription
 	properties[DeadLetterAttempts] = strconv.Itoa(it.attempts)
+	properties[DeadLetterFirstTime] = letterTime(it.failures.first)
+	properties[DeadLetterLastTime] = letterTime(it.failures.last)
+	properties[DeadLetterPublishTime] = letterTime(m.PublishTime())
 	if version := m.SchemaVersion(); len(version) > 0 {
-		properties[DeadLetterSchemaVersion] = fmt.Sprintf("%x", version)
+		properties[DeadLetterSchemaVersion] = hex.EncodeToString(version)
 	}
+	return rawMessageOf(m, properties)
+}
+
+func letterTime(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+// rawMessageOf is a message as it came, with other properties.
+func rawMessageOf(m pulsar.Message, properties map[string]string) *pulsar.ProducerMessage {
 	return &pulsar.ProducerMessage{
-		Payload:     payload(m),
-		Key:         m.Key(),
-		OrderingKey: m.OrderingKey(),
-		Properties:  properties,
-		EventTime:   eventTime(m),
+		Payload: payload(m), Key: m.Key(), OrderingKey: m.OrderingKey(), Properties: properties, EventTime: eventTime(m),
 	}
 }
 
@@ -138,42 +200,6 @@ func cutText(s string, n int) string {
 		s = s[:n]
 	}
 	return strings.ToValidUTF8(s, "")
-}
-
-// open returns the producer for a topic and a schema. Its batches are closed by Send; batching is on because pulsar-client-go's
-// consumers discard an empty payload that is not in a batch. Only large letters have chunks in its place: compressed, or in
-// chunks, a message reaches the topic that does not fit into the dead letters as one piece.
-func (d *deadLetters) open(ctx context.Context, key letterKey) (pulsar.Producer, error) {
-	d.mu.Lock()
-	if d.closed {
-		d.mu.Unlock()
-		return nil, ErrClosed
-	}
-	p := d.producers[key]
-	if p == nil {
-		p = &letterProducer{}
-		d.producers[key] = p
-	}
-	d.mu.Unlock()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.producer != nil {
-		return p.producer, nil
-	}
-	schema, err := Schema{Type: key.schemaType, Definition: []byte(key.definition)}.register()
-	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrIncompatibleSchema, err)
-	}
-	if err := d.keepLetters(ctx, key.topic); err != nil {
-		return nil, err
-	}
-	p.producer, err = open(ctx, d.client, "producer for "+key.topic, func() (pulsar.Producer, error) {
-		return d.client.pulsar.CreateProducer(pulsar.ProducerOptions{
-			Topic: key.topic, Schema: schema, HashingScheme: pulsar.Murmur3_32Hash, SendTimeout: -1,
-			DisableBatching: key.large, EnableChunking: key.large,
-		})
-	}, pulsar.Producer.Close)
-	return p.producer, err
 }
 
 // keepLetters makes the subscription without which the topic would keep nothing.
@@ -193,46 +219,8 @@ func (d *deadLetters) keepLetters(ctx context.Context, topic string) error {
 	return bounded(ctx, "closing a consumer of "+topic, consumer.Close)
 }
 
-// drop closes a producer that failed to send, so that what it still holds is not written later, beside the next attempt's letter.
-func (d *deadLetters) drop(key letterKey, failed pulsar.Producer) {
-	d.mu.Lock()
-	if p := d.producers[key]; p != nil && p.producer == failed {
-		delete(d.producers, key)
-	}
-	d.mu.Unlock()
-	failed.Close()
-}
-
 func (d *deadLetters) close(ctx context.Context) error {
-	d.mu.Lock()
-	d.closed = true
-	producers := d.producers
-	d.producers = nil
-	d.mu.Unlock()
-	if len(producers) == 0 {
-		return nil
-	}
-	return bounded(ctx, "closing the dead-letter producers", func() {
-		for _, p := range producers {
-			p.mu.Lock()
-			if p.producer != nil {
-				p.producer.Close()
-			}
-			p.mu.Unlock()
-		}
-	})
-}
-
-// payload is the message's, nil for a tombstone alone.
-func payload(m pulsar.Message) []byte {
-	switch p := m.Payload(); {
-	case m.IsNullValue():
-		return nil
-	case p == nil:
-		return []byte{}
-	default:
-		return p
-	}
+	return d.producers.close(ctx, "the dead-letter producers")
 }
 
 // eventTime is the message's, zero where it has none: the client says 1970 then.

@@ -3,7 +3,6 @@ package pulsarx
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -30,8 +29,8 @@ type feed struct {
 	options  ConsumerOptions
 	pattern  *topicPattern // nil: of the topics that the options name
 	messages chan pulsar.ConsumerMessage
-	lost     chan error      // the client has closed a consumer by itself; 1 place
-	running  context.Context // until close; what has no caller waits within it
+	lost     chan error       // the client has closed a consumer by itself; 1 place
+	busy     chan *subscribed // to be subscribed to again
 	stop     context.CancelFunc
 	watching chan struct{} // closed when nothing is looked for any more
 
@@ -70,7 +69,7 @@ func newFeed(ctx context.Context, c *Client, o ConsumerOptions) (*feed, error) {
 	running, stop := context.WithCancel(context.Background())
 	f := &feed{
 		client: c, options: o, messages: make(chan pulsar.ConsumerMessage, receiveBuffer), lost: make(chan error, 1),
-		running: running, stop: stop, watching: make(chan struct{}), sources: map[string]*subscribed{},
+		busy: make(chan *subscribed), stop: stop, watching: make(chan struct{}), sources: map[string]*subscribed{},
 	}
 	if o.Name == "" { // the broker of a Failover subscription spreads partitions by it: all have the same
 		f.options.Name = fmt.Sprintf("pulsarx-%08x", rand.Uint32())
@@ -102,6 +101,9 @@ func (f *feed) watch(ctx context.Context) {
 	for {
 		select {
 		case <-time.After(wait):
+		case s := <-f.busy:
+			go f.again(ctx, s)
+			continue
 		case <-ctx.Done():
 			return
 		}
@@ -114,8 +116,10 @@ func (f *feed) watch(ctx context.Context) {
 			wait = min(discoverRetry<<min(failures, 10), wait)
 			failures++
 			f.client.tel.discoveryFailures.Add(ctx, 1)
-			slog.WarnContext(ctx, "pulsarx: looking for new partitions and topics failed; it is tried again",
-				"subscription", f.options.Subscription, "error", err)
+			if log := f.client.options.Logger; log != nil {
+				log.WarnContext(ctx, "pulsarx: looking for new partitions and topics failed; it is tried again",
+					"subscription", f.options.Subscription, "error", err)
+			}
 		}
 	}
 }
@@ -276,13 +280,18 @@ func (w watch) OnConsumerClose(_ pulsar.Consumer, err error) {
 func (f *feed) gone(s *subscribed, err error) {
 	switch text := err.Error(); {
 	case strings.Contains(text, "ConsumerBusy"):
-		if err = f.again(s); err == nil {
-			return
+		select {
+		case f.busy <- s:
+		case <-f.watching:
 		}
 	case f.pattern != nil && strings.Contains(text, "TopicNotFound"):
 		f.leave(s)
-		return
+	default:
+		f.lose(err)
 	}
+}
+
+func (f *feed) lose(err error) {
 	select {
 	case f.lost <- err:
 	default:
@@ -290,21 +299,22 @@ func (f *feed) gone(s *subscribed, err error) {
 }
 
 // again subscribes to a busy partition anew.
-func (f *feed) again(s *subscribed) error {
-	ctx, cancel := context.WithTimeout(f.running, busyPatience)
+func (f *feed) again(ctx context.Context, s *subscribed) {
+	patience, cancel := context.WithTimeout(ctx, busyPatience)
 	defer cancel()
 	for wait := discoverRetry / 10; ; wait = min(2*wait, busyPatience/10) {
 		select {
 		case <-time.After(wait):
-		case <-f.running.Done():
-			return nil
+		case <-ctx.Done():
+			return
 		}
-		err := f.subscribe(ctx, s, FromEarliest)
+		err := f.subscribe(patience, s, FromEarliest)
 		switch {
-		case err == nil, f.running.Err() != nil:
-			return nil
-		case ctx.Err() != nil, !strings.Contains(err.Error(), "ConsumerBusy"):
-			return err
+		case err == nil, ctx.Err() != nil:
+			return
+		case patience.Err() != nil, !strings.Contains(err.Error(), "ConsumerBusy"):
+			f.lose(err)
+			return
 		}
 	}
 }

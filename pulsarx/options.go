@@ -43,6 +43,8 @@ type DeadLetterPolicy struct {
 	// Subscription is created on the dead-letter topic before its first message, since Pulsar deletes what a topic without a
 	// subscription or retention gets; "dead-letters" by default.
 	Subscription string
+	// EncryptionKeys encrypt the letters, as ProducerOptions.EncryptionKeys do: what comes encrypted is buried in the clear otherwise.
+	EncryptionKeys []string
 }
 
 // Backoff is how long a key waits before a failed message is tried again: exponential with jitter. The n-th wait is between half

@@ -101,23 +101,8 @@ func (r *run[T]) flow(ctx, handling context.Context) error {
 	defer quiet.Stop()
 	heard := true
 	for {
-		wake, messages := time.Hour, (<-chan pulsar.ConsumerMessage)(nil)
-		paused := r.c.pauses.paused(r.running == 0 && r.burying == 0 && r.acking == 0 && r.acksDue.IsZero())
-		if !paused {
-			wake = r.dispatch(handling)
-		}
-		switch {
-		case paused || r.full():
-			heard = true
-			if !r.acksDue.IsZero() {
-				r.sendAllAcks()
-			}
-		default:
-			messages = r.c.feed.messages
-		}
-		if !r.acksDue.IsZero() {
-			wake = min(wake, max(time.Until(r.acksDue), 0))
-		}
+		messages, wake := r.next(handling)
+		heard = heard || messages == nil
 		timer.Reset(wake)
 		select {
 		case <-ctx.Done():
@@ -143,6 +128,27 @@ func (r *run[T]) flow(ctx, handling context.Context) error {
 		case <-r.c.pauses.changed:
 		}
 	}
+}
+
+// next hands out what is due. It returns where messages come from, nil while none are received, and in how long there is more to do
+// without another event.
+func (r *run[T]) next(handling context.Context) (messages <-chan pulsar.ConsumerMessage, wake time.Duration) {
+	wake = time.Hour
+	paused := r.c.pauses.paused(r.running == 0 && r.burying == 0 && r.acking == 0 && r.acksDue.IsZero())
+	if !paused {
+		wake = r.dispatch(handling)
+	}
+	if paused || r.full() {
+		if !r.acksDue.IsZero() {
+			r.sendAllAcks()
+		}
+	} else {
+		messages = r.c.feed.messages
+	}
+	if !r.acksDue.IsZero() {
+		wake = min(wake, max(time.Until(r.acksDue), 0))
+	}
+	return messages, wake
 }
 
 // full reports whether the flow stops.

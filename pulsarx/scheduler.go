@@ -264,6 +264,7 @@ func (s *scheduler) judge(now time.Time, items []*item, verdicts []verdict) (don
 	it, v := items[done], verdicts[done]
 	switch v.kind {
 	case condemned:
+		it.failed(now)
 		it.grave = &fate{reasonUndecodable, v.err}
 	case unready:
 		q := it.queue
@@ -290,10 +291,7 @@ func (s *scheduler) judge(now time.Time, items []*item, verdicts []verdict) (don
 // the last of several attempts is made alone, and so is the one after a panic or a permanent error of a whole batch.
 func (s *scheduler) fail(now time.Time, it *item, v verdict) time.Time {
 	it.attempts++
-	if it.failures == nil {
-		it.failures = &failures{first: now}
-	}
-	it.failures.last = now
+	it.failed(now)
 	own := v.named || v.alone
 	permanent := itemerror.IsPermanent(v.err)
 	last := s.maxAttempts > 0 && it.attempts >= s.maxAttempts

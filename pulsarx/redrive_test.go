@@ -1,0 +1,227 @@
+package pulsarx_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
+
+	"github.com/tidemark-go/tidemark/pulsarx"
+	"github.com/tidemark-go/tidemark/pulsarx/pulsartest"
+)
+
+// buried makes dead letters of all values.
+func buried(t *testing.T, c *pulsarx.Client, s server, topic string, values ...string) string {
+	t.Helper()
+	send(t, keyed(t, c, topic), values...)
+	r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
+		func(context.Context, []pulsarx.Message[string]) error { return pulsarx.Permanent(errors.New("no")) })
+	letters(t, s, topic+"-s-DLQ", len(values))
+	r.stop()
+	return topic + "-s-DLQ"
+}
+
+// raws reads a subscription until it has n messages, and a moment longer.
+func raws(t *testing.T, c *pulsarx.Client, topic, subscription string, n int) []pulsarx.Raw {
+	t.Helper()
+	var mu sync.Mutex
+	var all []pulsarx.Raw
+	count := func() int { mu.Lock(); defer mu.Unlock(); return len(all) }
+	r := run(t, c, pulsarx.DecodeFunc(func(r pulsarx.Raw) (pulsarx.Raw, error) { return r, nil }),
+		pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: subscription},
+		pulsarx.Values(func(_ context.Context, values []pulsarx.Raw) error {
+			mu.Lock()
+			defer mu.Unlock()
+			all = append(all, values...)
+			return nil
+		}))
+	eventually(t, fmt.Sprintf("%d messages of %s", n, topic), func() bool { return count() >= n })
+	time.Sleep(100 * time.Millisecond)
+	r.stop()
+	if len(all) != n {
+		t.Errorf("%d messages, want %d", len(all), n)
+	}
+	return all
+}
+
+func TestRedrive(t *testing.T) {
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			at := time.UnixMilli(1700000000123)
+			old := producer(t, c, pulsarx.Avro[productV1](), pulsarx.ProducerOptions[productV1]{Topic: topic})
+			for i := range 3 {
+				_, err := old.Send(t.Context(), productV1{fmt.Sprint(i), "bob"}, pulsarx.Key("k"), pulsarx.EventTime(at), pulsarx.Property("p", fmt.Sprint(i)))
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := old.SendTombstone(t.Context(), "k"); err != nil {
+				t.Fatal(err)
+			}
+			r := run(t, c, pulsarx.Avro[productV2](), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
+				func(context.Context, []pulsarx.Message[productV2]) error { return pulsarx.Permanent(errors.New("no")) })
+			dead := letters(t, s, topic+"-s-DLQ", 4)
+			r.stop()
+			first, _ := pulsarx.ParseDeadLetter(dead[0].Properties())
+			if first.Reason != "permanent" || first.Attempts < 1 || first.FirstTime.IsZero() || first.LastTime.Before(first.FirstTime) ||
+				first.PublishTime.IsZero() || len(first.SchemaVersion) == 0 || first.Topic != topic || first.Subscription != "s" || first.Error != "no" {
+				t.Errorf("%+v", first)
+			}
+
+			if _, err := pulsarx.Redrive(t.Context(), c, pulsarx.RedriveOptions{Topic: topic + "-s-DLQ"}); !errors.Is(err, pulsarx.ErrRedriveOrder) {
+				t.Errorf("without an order: %v", err)
+			}
+			options := pulsarx.RedriveOptions{
+				Topic: topic + "-s-DLQ", Order: pulsarx.RedriveGuarded, Quiet: time.Second,
+				Filter: func(l pulsarx.DeadLetter, r pulsarx.Raw) bool {
+					if l.Topic != topic || r.Key != "k" || r.Properties[pulsarx.DeadLetterReason] != "" {
+						t.Errorf("the filter gets %+v %+v", l, r)
+					}
+					return r.Properties["p"] != "1"
+				},
+			}
+			if got, err := pulsarx.Redrive(t.Context(), c, options); err != nil || got != (pulsarx.RedriveResult{Moved: 3, Filtered: 1}) {
+				t.Errorf("redrive: %+v, %v", got, err)
+			}
+			// A second time there is but the one that stayed.
+			options.Filter = nil
+			options.Limit = 5
+			if got, err := pulsarx.Redrive(t.Context(), c, options); err != nil || got != (pulsarx.RedriveResult{Moved: 1}) {
+				t.Errorf("redrive: %+v, %v", got, err)
+			}
+			if got, err := pulsarx.Redrive(t.Context(), c, options); err != nil || got != (pulsarx.RedriveResult{}) {
+				t.Errorf("redrive of nothing: %+v, %v", got, err)
+			}
+
+			schema, _ := pulsarx.Avro[productV1]().Schema()
+			var order []string
+			for _, m := range raws(t, c, topic, "s", 4) {
+				order = append(order, m.Properties["p"])
+				if m.Key != "k" || string(m.Schema) != string(schema.Definition) && m.Value != nil || len(m.Properties) > 1 {
+					t.Errorf("%+v", m)
+				}
+				if m.Value != nil && !m.EventTime.Equal(at) {
+					t.Errorf("event time %v", m.EventTime)
+				}
+			}
+			if !slices.Equal(order, []string{"0", "2", "", "1"}) {
+				t.Errorf("order %q", order)
+			}
+		})
+	}
+}
+
+// TestRedriveFails: what could not be moved is still a dead letter, and what was is none.
+func TestRedriveFails(t *testing.T) {
+	s := inProcess(t)
+	c, topic := s.client(t), topic(t)
+	var values []string
+	for i := range 20 {
+		values = append(values, fmt.Sprintf("k:%02d", i))
+	}
+	dlq := buried(t, c, s, topic, values...)
+	remove := s.broker.Inject(pulsartest.Fault{Command: "SEND", Topic: topic, After: 2, Error: "PersistenceError"})
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	options := pulsarx.RedriveOptions{Topic: dlq, Order: pulsarx.RedriveForced, MaxInFlight: 5}
+	failed, err := pulsarx.Redrive(ctx, c, options)
+	if err == nil || failed.Moved > 10 {
+		t.Errorf("redrive: %+v, %v", failed, err)
+	}
+	remove()
+	rest, err := pulsarx.Redrive(t.Context(), c, options)
+	if err != nil || failed.Moved+rest.Moved != 20 {
+		t.Errorf("redrive: %+v after %+v, %v", rest, failed, err)
+	}
+	var seen record
+	r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
+		func(_ context.Context, batch []pulsarx.Message[string]) error {
+			for _, m := range batch {
+				seen.add(m.Value)
+			}
+			return nil
+		})
+	eventually(t, "all", func() bool {
+		return !slices.ContainsFunc(values, func(v string) bool { return !slices.Contains(seen.all(), v) })
+	})
+	r.stop()
+	if s.broker.Backlog(dlq, "dead-letters") != 0 {
+		t.Error("dead letters are left")
+	}
+}
+
+// TestRedriveBusy: two do not move the same letters, and nobody reads them meanwhile.
+func TestRedriveBusy(t *testing.T) {
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			dlq := buried(t, c, s, topic, "k:1")
+			other, err := bareClient(t, s).Subscribe(pulsar.ConsumerOptions{Topic: dlq, SubscriptionName: "dead-letters", Type: pulsar.Exclusive})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer other.Close()
+			got, err := pulsarx.Redrive(t.Context(), c, pulsarx.RedriveOptions{Topic: dlq, Order: pulsarx.RedriveForced})
+			if err == nil || !strings.Contains(err.Error(), "ConsumerBusy") || got.Moved != 0 {
+				t.Errorf("redrive: %+v, %v", got, err)
+			}
+		})
+	}
+}
+
+// TestRedriveForeign: letters of the bare client, and messages that are no letters.
+func TestRedriveForeign(t *testing.T) {
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			dlq := topic + "-dead"
+			keep, err := bareClient(t, s).Subscribe(pulsar.ConsumerOptions{Topic: dlq, SubscriptionName: "dead-letters", Type: pulsar.Shared})
+			if err != nil {
+				t.Fatal(err)
+			}
+			keep.Close()
+			p := producer(t, c, pulsarx.Bytes(), pulsarx.ProducerOptions[[]byte]{Topic: dlq})
+			for _, o := range [][]pulsarx.SendOption{
+				{pulsarx.Property("REAL_TOPIC", topic), pulsarx.Property("ORIGIN_MESSAGE_ID", "1:2:3"), pulsarx.Property("own", "x")},
+				{pulsarx.Property("own", "y")},
+			} {
+				if _, err := p.Send(t.Context(), []byte("v"), append(o, pulsarx.Key("k"))...); err != nil {
+					t.Fatal(err)
+				}
+			}
+			options := pulsarx.RedriveOptions{Topic: dlq, Order: pulsarx.RedriveForced, Quiet: time.Second}
+			if got, err := pulsarx.Redrive(t.Context(), c, options); err != nil || got != (pulsarx.RedriveResult{Moved: 1, Unknown: 1}) {
+				t.Errorf("redrive: %+v, %v", got, err)
+			}
+			options.Target = topic
+			if got, err := pulsarx.Redrive(t.Context(), c, options); err != nil || got != (pulsarx.RedriveResult{Moved: 1}) {
+				t.Errorf("redrive: %+v, %v", got, err)
+			}
+			for i, m := range raws(t, c, topic, "s", 2) {
+				if want := []string{"x", "y"}[i]; m.Properties["own"] != want || len(m.Properties) != 1 || m.Key != "k" || string(m.Value) != "v" {
+					t.Errorf("%+v", m)
+				}
+			}
+		})
+	}
+}
+
+func TestRedriveOptions(t *testing.T) {
+	c := inProcess(t).client(t)
+	_, err := pulsarx.Redrive(t.Context(), c, pulsarx.RedriveOptions{Order: 9, Limit: -1, MaxInFlight: -1, Quiet: -1})
+	for _, want := range []string{"Topic", "Order", "Limit", "MaxInFlight", "Quiet"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not say %s", err, want)
+		}
+	}
+}
