@@ -69,10 +69,10 @@ type Decoder[T any] struct {
 	// shapes are those of messages without a schema.
 	shapes shapeCache
 	// source is the last event's: its names are shared rather than copied.
-	source atomic.Pointer[Source]
+	source atomic.Pointer[origin]
 	// key has the names of the last key's columns.
-	key       atomic.Pointer[Key]
-	envelopes sync.Pool
+	key     atomic.Pointer[Key]
+	buffers sync.Pool // of *buffers
 }
 
 // NewDecoder compiles T. It fails, with all reasons joined, if an option is invalid, T is neither a struct with fields nor Row, a field has a type
@@ -81,8 +81,8 @@ func NewDecoder[T any](o Options) (*Decoder[T], error) {
 	o = o.withDefaults()
 	placeholder, err := newPlaceholder(o.Placeholder)
 	d := &Decoder[T]{options: o, placeholder: placeholder}
-	d.envelopes.New = func() any { return new(envelope) }
-	d.source.Store(new(Source))
+	d.buffers.New = func() any { return new(buffers) }
+	d.source.Store(new(origin))
 	d.key.Store(new(Key))
 	errs := []error{o.validate(), err}
 	switch t := reflect.TypeFor[T](); {
@@ -132,14 +132,19 @@ func (d *Decoder[T]) decode(event *Event[T]) (err error) {
 	if most := d.options.MaxBytes; most >= 0 && max(len(r.Value), len(r.Key)) > most {
 		return &DecodeError{Reason: fmt.Sprintf("the message has %d bytes, more than Options.MaxBytes", max(len(r.Value), len(r.Key)))}
 	}
-	env := d.envelopes.Get().(*envelope)
-	defer func() {
-		env.reset()
-		env.inlineKey = nil
-		if cap(env.before.cells)+cap(env.after.cells)+cap(env.key)+cap(env.texts) < 1<<16 {
-			d.envelopes.Put(env)
-		}
-	}()
+	var env envelope
+	kept := d.buffers.Get().(*buffers)
+	env.take(kept)
+	env.memo = &d.source.Load().memo
+	err = d.decodeMessage(event, &env)
+	if env.give(kept) {
+		d.buffers.Put(kept)
+	}
+	return err
+}
+
+func (d *Decoder[T]) decodeMessage(event *Event[T], env *envelope) error {
+	r := &event.Record
 	data := r.Value
 	if len(data) > 0 && (data[0] == 0 || data[0] == 0xff) { // JSON begins otherwise
 		if key, value, ok := SplitKeyValue(data); ok {
@@ -249,7 +254,7 @@ func readOp(v value) (Op, error) {
 }
 
 // shared returns the string of v: the one at hand if it is equal.
-func shared(at string, v value) string {
+func shared(at string, v *value) string {
 	if v.kind != kindString {
 		return ""
 	}
@@ -259,15 +264,20 @@ func shared(at string, v value) string {
 	return v.text()
 }
 
+// origin is what the events of a stream have in common.
+type origin struct {
+	Source
+	memo sourceMemo
+}
+
 func (d *Decoder[T]) readSource(f *sourceFields) Source {
 	last, v := d.source.Load(), &f.values
 	s := Source{
-		Connector: shared(last.Connector, v[sourceConnector]), Database: shared(last.Database, v[sourceDatabase]),
-		Schema: shared(last.Schema, v[sourceSchema]), Table: shared(last.Table, v[sourceTable]),
+		Connector: shared(last.Connector, &v[sourceConnector]), Database: shared(last.Database, &v[sourceDatabase]),
+		Schema: shared(last.Schema, &v[sourceSchema]), Table: shared(last.Table, &v[sourceTable]),
 	}
-	if s.Connector != last.Connector || s.Database != last.Database || s.Schema != last.Schema || s.Table != last.Table {
-		names := s
-		d.source.Store(&names)
+	if s.Connector != last.Connector || s.Database != last.Database || s.Schema != last.Schema || s.Table != last.Table || last.memo.texts[sourceVersion] == "" {
+		d.source.Store(&origin{s, *f.remember()})
 	}
 	s.LSN, s.TxID = wholeNumber(v[sourceLSN]), wholeNumber(v[sourceTxID])
 	s.CommitTime = bestTime(v[sourceMillis], v[sourceMicros], v[sourceNanos])

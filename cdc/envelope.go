@@ -1,6 +1,7 @@
 package cdc
 
 import (
+	"bytes"
 	"strconv"
 	"time"
 )
@@ -103,7 +104,7 @@ type sourceFields struct {
 	values [sourceCount]value
 }
 
-// envelope is a message's members, found in one pass and not yet converted. It is reused.
+// envelope is a message's members, found in one pass and not yet converted.
 type envelope struct {
 	before, after            rowCells
 	source                   sourceFields
@@ -115,15 +116,35 @@ type envelope struct {
 	body                     value  // the object with the members, the payload where there is one
 	texts, key               []byte // scratch
 	inlineKey                []byte // of a KeyValue message
-	foreign                  int    // members that are none of an envelope's
+	memo                     *sourceMemo
+	foreign                  int // members that are none of an envelope's
 	isNull                   bool
 	flat                     bool // the body is the row
 }
 
+// buffers are what an envelope needs of the heap, to be used again.
+type buffers struct {
+	before, after []cell
+	texts, key    []byte
+}
+
+func (e *envelope) take(b *buffers) {
+	e.before.cells, e.after.cells, e.texts, e.key = b.before[:0], b.after[:0], b.texts[:0], b.key[:0]
+}
+
+// give returns the buffers, without what points into the message. It is false if they are too large to be kept.
+func (e *envelope) give(b *buffers) bool {
+	clear(e.before.cells)
+	clear(e.after.cells)
+	*b = buffers{e.before.cells, e.after.cells, e.texts, e.key}
+	return cap(b.before)+cap(b.after)+cap(b.texts)+cap(b.key) < 1<<16
+}
+
+// reset forgets the members but not where they are found.
 func (e *envelope) reset() {
 	*e = envelope{
 		before: rowCells{cells: e.before.cells[:0]}, after: rowCells{cells: e.after.cells[:0]}, texts: e.texts[:0], key: e.key[:0],
-		inlineKey: e.inlineKey,
+		inlineKey: e.inlineKey, memo: e.memo,
 	}
 }
 
@@ -217,11 +238,11 @@ func (e *envelope) readMembers(s *scanner, schemas *schemaCache, shapes *shapeCa
 func (e *envelope) readMember(s *scanner, place int, schemas *schemaCache, shapes *shapeCache, outer bool) (err error) {
 	switch place {
 	case memberBefore:
-		return e.before.read(s, e.cache(shapes))
+		return e.before.read(s, e.cache(shapes), &e.after)
 	case memberAfter:
-		return e.after.read(s, e.cache(shapes))
+		return e.after.read(s, e.cache(shapes), &e.before)
 	case memberSource:
-		return e.source.read(s)
+		return e.source.read(s, e.memo)
 	case memberOp:
 		e.op, err = s.value()
 	case memberTransaction:
@@ -271,8 +292,9 @@ func (e *envelope) readPayload(s *scanner, schemas *schemaCache, shapes *shapeCa
 	return err
 }
 
-// read reads a row. Rows of one table have one shape, so that each name is compared with that of the last row before it is scanned.
-func (r *rowCells) read(s *scanner, shapes *shapeCache) error {
+// read reads a row. Rows of one table have one shape, so that each name is compared with that of the last row before it is scanned; and
+// each value with that of the event's other row, where that was read before.
+func (r *rowCells) read(s *scanner, shapes *shapeCache, other *rowCells) error {
 	r.cells, r.shape = r.cells[:0], nil
 	if r.kind = kind(s.peek()); r.kind != kindObject {
 		_, err := s.value()
@@ -293,7 +315,9 @@ func (r *rowCells) read(s *scanner, shapes *shapeCache) error {
 				return err
 			}
 		}
-		if c.value, err = s.value(); err != nil {
+		if guess != nil && i < len(other.cells) && s.repeat(&other.cells[i].value) {
+			c.value = other.cells[i].value
+		} else if c.value, err = s.value(); err != nil {
 			return err
 		}
 		more, err = s.more('}')
@@ -304,14 +328,43 @@ func (r *rowCells) read(s *scanner, shapes *shapeCache) error {
 	return err
 }
 
-func (f *sourceFields) read(s *scanner) error {
-	*f = sourceFields{}
+// sourceMemo has the members of a source that all events of a stream have in common, as they were written last, up to the end of the
+// value. The others are empty.
+type sourceMemo struct {
+	texts  [sourceCount]string
+	values [sourceCount]value
+}
+
+// constants are the members that a memo has.
+var constants = [...]int{sourceVersion, sourceConnector, sourceName, sourceSnapshot, sourceDatabase, sourceSchema, sourceTable}
+
+// remember makes a memo of plain texts that are not too long.
+func (f *sourceFields) remember() *sourceMemo {
+	m := new(sourceMemo)
+	for _, place := range constants {
+		if v := f.values[place]; v.plain && len(v.raw) < 128 {
+			v.raw = bytes.Clone(v.raw)
+			m.values[place], m.texts[place] = v, sourceNames.quoted[place]+string(v.raw)
+		}
+	}
+	return m
+}
+
+// read reads a source.
+func (f *sourceFields) read(s *scanner, memo *sourceMemo) error {
+	if f.kind != kindNone {
+		*f = sourceFields{}
+	}
 	if f.kind = kind(s.peek()); f.kind != kindObject {
 		_, err := s.value()
 		return err
 	}
 	more, err := s.open('{', '}')
-	for place := -1; more && err == nil; {
+	for place := -1; more && err == nil; more, err = s.more('}') {
+		if next := place + 1; next < sourceCount && s.expect(memo.texts[next]) {
+			place, f.values[next] = next, memo.values[next]
+			continue
+		}
 		if place, err = sourceNames.next(s, place+1); err != nil {
 			return err
 		}
@@ -322,7 +375,6 @@ func (f *sourceFields) read(s *scanner) error {
 		if place >= 0 {
 			f.values[place] = v
 		}
-		more, err = s.more('}')
 	}
 	return err
 }

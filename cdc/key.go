@@ -16,6 +16,10 @@ func parseKey(text []byte, schemas *schemaCache, last Key) (Key, error) {
 		return nil, nil
 	}
 	s := scanner{data: text, maxDepth: maxDepth}
+	if key, ok := usualKey(&s, schemas, last); ok {
+		return key, nil
+	}
+	s = scanner{data: text, maxDepth: maxDepth}
 	root, err := s.value()
 	if err == nil {
 		err = s.end()
@@ -36,6 +40,59 @@ func parseKey(text []byte, schemas *schemaCache, last Key) (Key, error) {
 		return nil, &DecodeError{Wire: payload.kind.String(), Go: "cdc.Key", Reason: "the message key is no JSON object of columns"}
 	}
 	return keyColumns(payload, typ, last)
+}
+
+// usualKey reads a key as Debezium writes it in one pass. Everything unusual, errors included, is left to parseKey.
+func usualKey(s *scanner, schemas *schemaCache, last Key) (Key, bool) {
+	var typ *wireType
+	wrapped := s.expect(`{"schema":`)
+	if wrapped {
+		known := schemas.prefixOf(s.data[s.pos:])
+		if known == nil {
+			return nil, false
+		}
+		typ, s.pos = known.root, s.pos+len(known.text)
+		if !s.expect(`,"payload":`) {
+			return nil, false
+		}
+	}
+	more, err := s.open('{', '}')
+	key := make(Key, 0, max(1, len(last)))
+	for more && err == nil && len(key) < maxKeyColumns {
+		var c Column
+		if c, err = s.keyColumn(typ, last, len(key)); err != nil {
+			return nil, false
+		}
+		if _, again := key.Get(c.Name); again || !wrapped && (c.Name == "schema" || c.Name == "payload") {
+			return nil, false
+		}
+		key = append(key, c)
+		more, err = s.more('}')
+	}
+	ok := err == nil && !more && (!wrapped || s.expect("}"))
+	return key, ok && s.end() == nil
+}
+
+// keyColumn reads the i-th member.
+func (s *scanner) keyColumn(typ *wireType, last Key, i int) (Column, error) {
+	name, err := s.name()
+	if err != nil {
+		return Column{}, err
+	}
+	v, err := s.value()
+	if err != nil {
+		return Column{}, err
+	}
+	at := ""
+	if i < len(last) {
+		at = last[i].Name
+	}
+	c := Column{Name: shared(at, &name)}
+	var bad *mismatch
+	if c.Value, bad = keyValue(v, typ.field(c.Name)); bad != nil {
+		return c, bad
+	}
+	return c, nil
 }
 
 // unwrap takes the payload out of {"schema","payload"}.
@@ -68,7 +125,7 @@ func keyColumns(object value, typ *wireType, last Key) (Key, error) {
 		if len(key) < len(last) {
 			at = last[len(key)].Name
 		}
-		column := shared(at, name)
+		column := shared(at, &name)
 		v, bad := keyValue(member, typ.field(column))
 		if bad != nil {
 			return &DecodeError{Column: column, Wire: wireName(member, typ.field(column)), Go: "cdc.Key", Reason: bad.reason}

@@ -68,7 +68,7 @@ func (d *Decoder[T]) readOther(event *Event[T], env *envelope) error {
 		return other
 	}
 	s := scanner{data: env.body.raw, maxDepth: maxDepth}
-	if err := cells.read(&s, env.cache(&d.shapes)); err != nil {
+	if err := cells.read(&s, env.cache(&d.shapes), new(rowCells)); err != nil {
 		return &DecodeError{Reason: "message value: not JSON: " + err.Error()} // it was checked
 	}
 	if other.identify(cells.cells) {
@@ -108,12 +108,14 @@ func (e *NotChangeEventError) identify(cells []cell) bool {
 
 func readBoundary(cells []cell) *TransactionBoundary {
 	t := &TransactionBoundary{ID: find(cells, "id").text(), End: string(find(cells, "status").bytes()) == "END"}
-	t.Events, _ = find(cells, "event_count").int64()
+	count := find(cells, "event_count")
+	t.Events, _ = count.int64()
 	if collections := find(cells, "data_collections"); collections.kind == kindArray {
 		t.Collections = make(map[string]int64)
 		_ = elements(collections, func(_ int, element value) error {
 			if name := member(element, "data_collection"); name.kind == kindString {
-				t.Collections[name.text()], _ = member(element, "event_count").int64()
+				count := member(element, "event_count")
+				t.Collections[name.text()], _ = count.int64()
 			}
 			return nil
 		})

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"unicode"
+	"unsafe"
 )
 
 // encoding is how a string carries bytes, or that it carries a number as text.
@@ -40,6 +41,58 @@ type field struct {
 	index  []int
 	goType reflect.Type
 	codec
+	// offset is the field's place in the struct, for kinds that setPlain knows: those without a nil and without options.
+	offset uintptr
+	plain  reflect.Kind
+}
+
+// setPlain stores a number or a boolean without the detour of reflection, and is false for everything else: the codec knows
+// what to do then, or why it cannot be done. The row is a struct of the plan's type.
+func (f *field) setPlain(row unsafe.Pointer, v *value) bool {
+	at := unsafe.Add(row, f.offset)
+	if f.plain == reflect.Bool {
+		*(*bool)(at) = v.kind == kindTrue
+		return v.kind == kindTrue || v.kind == kindFalse
+	}
+	if f.plain == reflect.Float64 && v.kind == kindNumber && (!v.integer || len(v.raw) < 8) { // fewer digits are exact
+		n, err := strconv.ParseFloat(string(v.raw), 64)
+		*(*float64)(at) = n
+		return err == nil
+	}
+	if f.plain == reflect.Invalid || !v.integer {
+		return false
+	}
+	n, ok := v.int64()
+	switch f.plain {
+	case reflect.Int64:
+		*(*int64)(at) = n
+	case reflect.Int:
+		*(*int)(at) = int(n)
+		ok = ok && int64(int(n)) == n
+	case reflect.Int32:
+		*(*int32)(at) = int32(n)
+		ok = ok && int64(int32(n)) == n
+	case reflect.Int16:
+		*(*int16)(at) = int16(n)
+		ok = ok && int64(int16(n)) == n
+	default:
+		return false
+	}
+	return ok
+}
+
+// place finds the field's offset, and whether it is of a kind that setPlain knows.
+func (f *field) place(t reflect.Type) {
+	for _, i := range f.index {
+		sf := t.Field(i)
+		f.offset, t = f.offset+sf.Offset, sf.Type
+	}
+	switch kind := f.goType.Kind(); kind {
+	case reflect.Bool, reflect.Int64, reflect.Int, reflect.Int32, reflect.Int16, reflect.Float64, reflect.String:
+		if _, own := special(f.goType, format{}); !own {
+			f.plain = kind
+		}
+	}
 }
 
 // at returns the field in a struct.
@@ -107,6 +160,7 @@ func (p *plan) fill(c *compiler, t reflect.Type) error {
 		}
 		f, err := c.field(sf)
 		if err == nil && f != nil {
+			f.place(t)
 			err = p.add(f)
 		}
 		if err != nil {

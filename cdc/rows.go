@@ -3,6 +3,7 @@ package cdc
 import (
 	"bytes"
 	"reflect"
+	"unsafe"
 )
 
 // image is one row of a message with its shape.
@@ -193,6 +194,9 @@ func (d *Decoder[T]) row(m, fallback image, columns *columns, texts string) (*T,
 		if f == nil || m.dead[i] {
 			continue
 		}
+		if f.setPlain(unsafe.Pointer(row), &m.cells[i].value) {
+			continue
+		}
 		v := m.cells[i].value
 		if v.kind == kindNull {
 			continue // the zero value is there
@@ -203,7 +207,11 @@ func (d *Decoder[T]) row(m, fallback image, columns *columns, texts string) (*T,
 			}
 			v = fallback.counterpart(m, i)
 		} else if c := &m.cells[i]; c.to > c.from {
-			f.at(dst).SetString(texts[c.from:c.to])
+			if f.plain == reflect.String {
+				*(*string)(unsafe.Add(unsafe.Pointer(row), f.offset)) = texts[c.from:c.to]
+			} else {
+				f.at(dst).SetString(texts[c.from:c.to])
+			}
 			continue
 		}
 		if bad := f.assign(f.at(dst), v, m.types[i]); bad != nil {

@@ -1,10 +1,11 @@
 package cdc
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/bits"
-	"strconv"
 	"unicode/utf16"
 	"unicode/utf8"
 )
@@ -51,24 +52,26 @@ type value struct {
 	raw     []byte
 }
 
-// int64 returns an integer, and whether it fits.
-func (v value) int64() (int64, bool) {
-	digits, negative := v.raw, false
-	if len(digits) > 0 && digits[0] == '-' {
-		digits, negative = digits[1:], true
+// int64 returns an integer, and whether it is one that fits.
+func (v *value) int64() (int64, bool) {
+	if !v.integer {
+		return 0, false
 	}
-	if !v.integer || len(digits) > 18 {
-		n, err := strconv.ParseInt(string(v.raw), 10, 64)
-		return n, v.integer && err == nil
+	digits, negative := v.raw, v.raw[0] == '-'
+	if negative {
+		digits = digits[1:]
 	}
-	var n int64
+	if len(digits) > 19 {
+		return 0, false
+	}
+	var n uint64 // nineteen digits fit
 	for _, c := range digits {
-		n = n*10 + int64(c-'0')
+		n = n*10 + uint64(c-'0')
 	}
 	if negative {
-		n = -n
+		return -int64(n), n <= -math.MinInt64
 	}
-	return n, true
+	return int64(n), n <= math.MaxInt64
 }
 
 // text returns a string's content as a new string.
@@ -201,6 +204,16 @@ func (s *scanner) expect(quoted string) bool {
 	return true
 }
 
+// repeat reads a value if it is the same as an earlier one, byte by byte, and nothing but a comma or a brace follows.
+func (s *scanner) repeat(v *value) bool {
+	end := s.pos + len(v.raw)
+	if end >= len(s.data) || s.data[end] != ',' && s.data[end] != '}' || !bytes.Equal(s.data[s.pos:end], v.raw) {
+		return false
+	}
+	s.pos = end
+	return true
+}
+
 // value reads any value.
 func (s *scanner) value() (value, error) {
 	switch c := s.peek(); c {
@@ -250,40 +263,44 @@ func (s *scanner) literal(word string) (value, error) {
 	return value{kind: kind(word[0]), raw: s.data[start:s.pos]}, nil
 }
 
-func (s *scanner) digits() bool {
-	start := s.pos
-	for s.pos < len(s.data) && s.data[s.pos]-'0' <= 9 {
-		s.pos++
+// digits returns the place behind the digits that begin at pos.
+func digits(data []byte, pos int) int {
+	for pos < len(data) && data[pos]-'0' <= 9 {
+		pos++
 	}
-	return s.pos > start
+	return pos
 }
 
 func (s *scanner) number() (value, error) {
-	start, integer := s.pos, true
-	if s.data[s.pos] == '-' {
-		s.pos++
+	data, start, pos, integer := s.data, s.pos, s.pos, true
+	if data[pos] == '-' {
+		pos++
 	}
-	if s.pos < len(s.data) && s.data[s.pos] == '0' {
-		s.pos++
-	} else if !s.digits() {
+	first := pos
+	if pos < len(data) && data[pos] == '0' {
+		pos++
+	} else {
+		pos = digits(data, pos)
+	}
+	bad := pos == first
+	if !bad && pos < len(data) && data[pos] == '.' {
+		integer, first = false, pos+1
+		pos = digits(data, first)
+		bad = pos == first
+	}
+	if !bad && pos < len(data) && data[pos]|0x20 == 'e' {
+		integer, first = false, pos+1
+		if first < len(data) && (data[first] == '+' || data[first] == '-') {
+			first++
+		}
+		pos = digits(data, first)
+		bad = pos == first
+	}
+	s.pos = pos
+	if bad {
 		return value{}, s.fail("unexpected character in a number")
 	}
-	if s.pos < len(s.data) && s.data[s.pos] == '.' {
-		integer = false
-		if s.pos++; !s.digits() {
-			return value{}, s.fail("unexpected character in a number")
-		}
-	}
-	if s.pos < len(s.data) && s.data[s.pos]|0x20 == 'e' {
-		integer = false
-		if s.pos++; s.pos < len(s.data) && (s.data[s.pos] == '+' || s.data[s.pos] == '-') {
-			s.pos++
-		}
-		if !s.digits() {
-			return value{}, s.fail("unexpected character in a number")
-		}
-	}
-	return value{kind: kindNumber, integer: integer, raw: s.data[start:s.pos]}, nil
+	return value{kind: kindNumber, integer: integer, raw: data[start:pos]}, nil
 }
 
 // Eight bytes at a time: the high bit of every byte of one, and the byte one in every byte.

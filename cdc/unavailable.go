@@ -25,6 +25,8 @@ type placeholder struct {
 	loose bool
 	uuid  string
 	octet []byte
+	// shortest is the length of the shortest of texts.
+	shortest int
 	// longest bounds the wire form of arrays and objects that are worth a look.
 	longest int
 }
@@ -52,6 +54,7 @@ func newPlaceholder(setting string) (*placeholder, error) {
 		p.texts = append(p.texts, strconv.Quote(form))
 	}
 	p.loose = strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.:;,!? ") != ""
+	p.shortest = len(octets) + 2
 	p.longest = 16 * (len(octets) + 16)
 	return p, nil
 }
@@ -78,6 +81,9 @@ func (p *placeholder) is(v value) bool {
 }
 
 func (p *placeholder) isText(v value) bool {
+	if len(v.raw) < p.shortest {
+		return false
+	}
 	for _, text := range p.texts {
 		if len(text) == len(v.raw) && text == string(v.raw) {
 			return true

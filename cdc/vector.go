@@ -35,8 +35,8 @@ func sparseCodec() codec {
 		if v.kind == kindString {
 			return s.parse(v.text())
 		}
-		dimensions, ok := member(v, "dimensions").int64()
-		vector := member(v, "vector")
+		count, vector := member(v, "dimensions"), member(v, "vector")
+		dimensions, ok := count.int64()
 		if !ok || int64(int(dimensions)) != dimensions {
 			return mismatchf("%v is no sparse vector: it has no member dimensions", v.kind)
 		}
