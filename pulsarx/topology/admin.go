@@ -100,6 +100,9 @@ func (c cluster) get(ctx context.Context, path string, out any) (found bool, err
 	return err == nil, err
 }
 
+// noLocalPolicies is what Pulsar says of a namespace that no broker has had a topic of yet: nothing is set.
+const noLocalPolicies = "local-policies does not exist"
+
 // unsupported says that the server does not know a policy, which is not the same as one that is not set.
 type unsupported struct{ reason string }
 
@@ -110,6 +113,9 @@ func (c cluster) read(ctx context.Context, base string, s setting, d declared) e
 	method, path, _ := strings.Cut(s.routes[d.level()].get, " ")
 	var answer []byte
 	err := c.call(ctx, method, base+"/"+path, nil, &answer)
+	if admin.Status(err) == http.StatusNotFound && strings.Contains(err.Error(), noLocalPolicies) {
+		return nil
+	}
 	switch admin.Status(err) {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
 		return unsupported{fmt.Sprintf("the server does not know it: %v", err)}

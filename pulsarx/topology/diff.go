@@ -227,7 +227,7 @@ func (d *diff) namespaceOf(ctx context.Context, tenant, local string, want Names
 	}
 	d.policiesOf(resource, base, want.declared(), have.declared(), !exists)
 	d.permissionsOf(resource, base, want.Permissions, have.Permissions)
-	for _, loss := range losses(effective(want.declared(), have.declared())) {
+	for _, loss := range losses(d.effective(want.declared(), have.declared())) {
 		d.warn(resource, "%s", loss)
 	}
 	if err := d.topicsOf(ctx, tenant, local, want, have, auth, exists); err != nil || !exists {
@@ -272,7 +272,7 @@ func (d *diff) topicsOf(ctx context.Context, tenant, local string, want Namespac
 			return err
 		}
 	}
-	above := effective(want.declared(), have.declared())
+	above := d.effective(want.declared(), have.declared())
 	for i, name := range all {
 		if err := d.topicOf(ctx, name, want.topics(name.domain)[name.local], found[i], auth.Topics[name.String()], above); err != nil {
 			return err
@@ -294,7 +294,7 @@ func (d *diff) topicOf(ctx context.Context, name topicName, want Topic, have *To
 	}
 	d.policiesOf(resource, base, want.declared(), have.declared(), isNew)
 	d.permissionsOf(resource, base, want.Permissions, auth)
-	for _, loss := range losses(over(effective(want.declared(), have.declared()), above)) {
+	for _, loss := range losses(over(d.effective(want.declared(), have.declared()), above)) {
 		if name.domain == persistent && !slices.Contains(losses(above), loss) { // the namespace's warning stands for its topics
 			d.warn(resource, "%s", loss)
 		}
@@ -404,14 +404,14 @@ func messageID(latest bool) map[string]int64 {
 }
 
 // effective are the policies when the plan is done.
-func effective(want, have declared) Policies {
+func (d *diff) effective(want, have declared) Policies {
 	p := *have.p
 	for _, s := range settings {
 		switch {
 		case s.routes[topicLevel].get == "":
 		case s.isSet(want):
 			s.copy(declared{p: &p}, want)
-		case slices.Contains(want.p.Reset, s.name):
+		case d.options.ResetUndeclared || slices.Contains(want.p.Reset, s.name):
 			s.clear(declared{p: &p})
 		}
 	}

@@ -237,9 +237,9 @@ type SubscribeRate struct {
 
 // DelayedDelivery says whether and how exactly messages are delivered later. Tick is 1 s by default, Max has no limit by default.
 type DelayedDelivery struct {
-	Off  bool     `yaml:"off,omitempty"`
-	Tick Duration `yaml:"tick,omitempty"` // whole milliseconds
-	Max  Duration `yaml:"max,omitempty"`  // whole milliseconds
+	Disabled bool     `yaml:"disabled,omitempty"`
+	Tick     Duration `yaml:"tick,omitempty"` // whole milliseconds
+	Max      Duration `yaml:"max,omitempty"`  // whole milliseconds
 }
 
 // InactiveTopics says when a topic that nobody uses is deleted with its messages; the cluster's default deletes topics without
@@ -251,10 +251,10 @@ type InactiveTopics struct {
 	CaughtUp bool `yaml:"caughtUp,omitempty"`
 }
 
-// AutoTopicCreation says what happens when a topic is used that does not exist: Off refuses it, otherwise it gets Partitions, or
+// AutoTopicCreation says what happens when a topic is used that does not exist: Disabled refuses it, otherwise it gets Partitions, or
 // none where that is 0.
 type AutoTopicCreation struct {
-	Off        bool `yaml:"off,omitempty"`
+	Disabled   bool `yaml:"disabled,omitempty"`
 	Partitions int  `yaml:"partitions,omitempty"`
 }
 

@@ -90,7 +90,7 @@ func (c *check) namespace(name string, n Namespace) {
 	}
 	c.policies(n.declared())
 	c.permissions(n.Permissions)
-	if a := n.AutoTopicCreation; a != nil && (a.Partitions < 0 || a.Off && a.Partitions > 0) {
+	if a := n.AutoTopicCreation; a != nil && (a.Partitions < 0 || a.Disabled && a.Partitions > 0) {
 		c.fail("autoTopicCreation: partitions is %d", a.Partitions)
 	}
 	if n.BookieAffinity != nil && n.BookieAffinity.Primary == "" {

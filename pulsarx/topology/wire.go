@@ -169,7 +169,7 @@ type wireDelayed struct {
 }
 
 func delayedWire(d *DelayedDelivery) wireDelayed {
-	return wireDelayed{int64(cmp.Or(d.Tick, Second) / Millisecond), !d.Off, int64(max(d.Max, 0) / Millisecond)}
+	return wireDelayed{int64(cmp.Or(d.Tick, Second) / Millisecond), !d.Disabled, int64(max(d.Max, 0) / Millisecond)}
 }
 
 func delayedOf(w wireDelayed) *DelayedDelivery {
@@ -208,7 +208,7 @@ type wireAutoTopic struct {
 
 func autoTopicWire(a *AutoTopicCreation) wireAutoTopic {
 	switch {
-	case a.Off:
+	case a.Disabled:
 		return wireAutoTopic{}
 	case a.Partitions > 0:
 		return wireAutoTopic{true, "partitioned", a.Partitions}
