@@ -3,6 +3,9 @@ package pulsarx_test
 import (
 	"bytes"
 	"encoding/json"
+	"fmt"
+	"math/big"
+	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
@@ -490,4 +493,169 @@ func FuzzAvroDecode(f *testing.F) {
 
 func decoding[T any](d pulsarx.Decoder[T]) func(pulsarx.Raw) error {
 	return func(r pulsarx.Raw) error { _, err := d.Decode(r); return err }
+}
+
+type (
+	color  string
+	priced struct {
+		_      struct{}                 `avro:"com.example.Priced" doc:"what a thing costs"`
+		ID     [16]byte                 `avro:"id,uuid" doc:"of the thing"`
+		Price  string                   `avro:"price,decimal=12.2,default=1.50"`
+		Exact  *big.Rat                 `avro:"exact,decimal=20.4"`
+		Day    time.Time                `avro:"day,date"`
+		Days   []time.Time              `avro:"days,timestamp-millis"`
+		Took   map[string]time.Duration `avro:"took,time-micros"`
+		Color  color                    `avro:"color,enum=RED|GREEN,default=GREEN"`
+		Colors []color                  `avro:"colors,enum=RED|GREEN"`
+		Size   *string                  `avro:"size,enum=S|M"`
+		Millis int64                    `avro:"millis,timestamp-millis,default=5"`
+		Pay    settlement               `avro:"pay"`
+		Pays   []settlement             `avro:"pays"`
+		Addr   netip.Addr               `avro:"addr"`
+	}
+	settlement struct {
+		pulsarx.OneOf
+		Cash  *int64
+		Card  *audit
+		Bonus *string `avro:"bonus,decimal=4.1"`
+	}
+)
+
+const pricedText = `{"type":"record","name":"Priced","namespace":"com.example","doc":"what a thing costs","fields":[` +
+	`{"name":"id","doc":"of the thing","type":{"type":"string","logicalType":"uuid"}},` +
+	`{"name":"price","type":{"type":"bytes","logicalType":"decimal","precision":12,"scale":2},"default":"` + "\u0000\u0096" + `"},` +
+	`{"name":"exact","type":["null",{"type":"bytes","logicalType":"decimal","precision":20,"scale":4}],"default":null},` +
+	`{"name":"day","type":{"type":"int","logicalType":"date"}},` +
+	`{"name":"days","type":{"type":"array","items":{"type":"long","logicalType":"timestamp-millis"}}},` +
+	`{"name":"took","type":{"type":"map","values":{"type":"long","logicalType":"time-micros"}}},` +
+	`{"name":"color","type":{"type":"enum","name":"color","symbols":["RED","GREEN"]},"default":"GREEN"},` +
+	`{"name":"colors","type":{"type":"array","items":"color"}},` +
+	`{"name":"size","type":["null",{"type":"enum","name":"size","symbols":["S","M"]}],"default":null},` +
+	`{"name":"millis","type":{"type":"long","logicalType":"timestamp-millis"},"default":5},` +
+	`{"name":"pay","type":["null","long",{"type":"record","name":"audit","fields":[{"name":"by","type":"string"}]},` +
+	`{"type":"bytes","logicalType":"decimal","precision":4,"scale":1}],"default":null},` +
+	`{"name":"pays","type":{"type":"array","items":["null","long","audit",{"type":"bytes","logicalType":"decimal","precision":4,"scale":1}]}},` +
+	`{"name":"addr","type":"string"}]}`
+
+// TestAvroTags: logical types, enums, unions and documentation from tags, and values in them.
+func TestAvroTags(t *testing.T) {
+	codec := pulsarx.Avro[priced]()
+	s, err := codec.Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := strings.Replace(pricedText, "\u0000", `\u0000`, 1); string(s.Definition) != want {
+		t.Errorf("schema\n%s\nwant\n%s", s.Definition, want)
+	}
+	size, cash, bonus := "M", int64(-1), "12.5"
+	day := time.Date(1969, 12, 31, 0, 0, 0, 0, time.UTC)
+	in := priced{
+		ID: [16]byte{15: 1}, Price: "-12.34", Exact: big.NewRat(1, 8), Day: day, Days: []time.Time{day.Add(time.Millisecond)},
+		Took: map[string]time.Duration{"a": time.Second}, Color: "RED", Colors: []color{"GREEN"}, Size: &size, Millis: 7,
+		Pay: settlement{Bonus: &bonus}, Pays: []settlement{{Cash: &cash}, {}, {Card: &audit{"me"}}}, Addr: netip.MustParseAddr("10.0.0.1"),
+	}
+	payload, err := codec.Encode(nil, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := codec.Decode(pulsarx.Raw{Value: payload})
+	if err != nil || out.Exact == nil || out.Exact.Cmp(in.Exact) != 0 {
+		t.Fatalf("%+v %v", out, err)
+	}
+	out.Exact = in.Exact
+	if !reflect.DeepEqual(in, out) {
+		t.Errorf("%+v\nbecame\n%+v", in, out)
+	}
+	// What an older writer did not have.
+	type small struct {
+		ID     [16]byte                 `avro:"id,uuid"`
+		Day    time.Time                `avro:"day,date"`
+		Days   []time.Time              `avro:"days"` // in microseconds
+		Took   map[string]time.Duration `avro:"took,time-millis"`
+		Colors []color                  `avro:"colors,enum=GREEN|BLUE"`
+		Pays   []*int64                 `avro:"pays"`
+		Addr   string                   `avro:"addr"`
+	}
+	older := small{in.ID, day, in.Days, in.Took, []color{"GREEN"}, []*int64{&cash, nil}, "10.0.0.1"}
+	got, err := recode[small, priced](older)
+	if err != nil || got.Price != "1.50" || got.Color != "GREEN" || got.Millis != 5 || !reflect.DeepEqual(got.Days, in.Days) ||
+		!reflect.DeepEqual(got.Took, in.Took) || *got.Pays[0].Cash != -1 || got.Pays[1].Cash != nil {
+		t.Errorf("%+v %v", got, err)
+	}
+	older.Colors = []color{"BLUE"}
+	if _, err := recode[small, priced](older); err == nil || !strings.Contains(err.Error(), `colors: the reader's enum has no "BLUE"`) {
+		t.Errorf("a symbol that the reader has not: %v", err)
+	}
+}
+
+// TestAvroTagErrors: what cannot be is an error of the codec, and names the field.
+func TestAvroTagErrors(t *testing.T) {
+	type (
+		ratBare  struct{ V big.Rat }
+		badScale struct {
+			V string `avro:"v,decimal=2.3"`
+		}
+		misfit struct {
+			V bool `avro:"v,uuid"`
+		}
+		twice struct {
+			V time.Time `avro:"v,date,timestamp-millis"`
+		}
+		twoEnums struct {
+			A color `avro:"a,enum=RED"`
+			B color `avro:"b,enum=BLUE"`
+		}
+		notPointer struct {
+			V struct {
+				pulsarx.OneOf
+				A int
+			}
+		}
+		badDecimal struct {
+			V string `avro:"v,decimal=3.1,default=0.05"`
+		}
+		badSymbol struct {
+			V color `avro:"v,enum=RED,default=BLUE"`
+		}
+		pointerToOneOf struct {
+			V *settlement `avro:"v"`
+		}
+	)
+	for name, err := range map[string]error{
+		"decimal=precision.scale":  schemaError(pulsarx.Avro[ratBare]()),
+		"not decimal=":             schemaError(pulsarx.Avro[badScale]()),
+		"uuid does not fit bool":   schemaError(pulsarx.Avro[misfit]()),
+		"beside":                   schemaError(pulsarx.Avro[twice]()),
+		"elsewhere":                schemaError(pulsarx.Avro[twoEnums]()),
+		"no pointer":               schemaError(pulsarx.Avro[notPointer]()),
+		"behind the point":         schemaError(pulsarx.Avro[badDecimal]()),
+		"BLUE":                     schemaError(pulsarx.Avro[badSymbol]()),
+		"*pulsarx_test.settlement": schemaError(pulsarx.Avro[pointerToOneOf]()),
+		"int64 has no place":       schemaError(pulsarx.AvroSchema[int64](`"string"`)),
+		"string cannot be null":    schemaError(pulsarx.AvroSchema[string](`["null","string"]`)),
+	} {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func schemaError(c interface {
+	Schema() (pulsarx.Schema, error)
+}) error {
+	_, err := c.Schema()
+	return err
+}
+
+// TestAvroWriters: more writers than are kept are read all the same, and a slice with another text is another schema.
+func TestAvroWriters(t *testing.T) {
+	codec := pulsarx.Avro[v2]()
+	text := []byte(`{"type":"record","name":"x0000","fields":[{"name":"id","type":"int"},{"name":"name","type":"string"}]}`)
+	for i := range 3000 {
+		copy(text[len(`{"type":"record","name":"x`):], fmt.Sprintf("%04d", i))
+		raw := pulsarx.Raw{SchemaType: "AVRO", Schema: bytes.Clone(text), Value: []byte("\x0a\x06bob")}
+		if v, err := codec.Decode(raw); err != nil || v.ID != 5 {
+			t.Fatal(i, v, err)
+		}
+	}
 }

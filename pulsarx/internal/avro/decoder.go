@@ -53,6 +53,27 @@ type decoder struct {
 	data   []byte // what is left
 	depth  int
 	budget int
+	slab   []byte // room for short strings, shared with those that were read before
+}
+
+// The room for short strings is taken slabSize bytes at a time: one that is kept keeps at most that.
+const (
+	slabSize    = 1 << 10
+	shortString = 1 << 7
+)
+
+// string is b as a string of its own.
+func (d *decoder) string(b []byte) string {
+	if len(b) == 0 || len(b) > shortString {
+		return string(b)
+	}
+	if len(b) > len(d.slab) {
+		d.slab = make([]byte, slabSize)
+	}
+	n := copy(d.slab, b)
+	s := unsafe.String(&d.slab[0], n)
+	d.slab = d.slab[n:]
+	return s
 }
 
 var decoders = sync.Pool{New: func() any { return new(decoder) }}
@@ -218,7 +239,7 @@ func (p *planner) free(s *Schema) int {
 	if p.least(s) > 0 {
 		return 0
 	}
-	return 64 + len(s.Fields)
+	return freeItem * (1 + len(s.Fields))
 }
 
 // skip compiles how to pass over a value that was written with s.

@@ -14,13 +14,15 @@ import (
 // maxDefault bounds a default in binary form: a record's takes in those of its fields, which could double at each level.
 const maxDefault = 1 << 20
 
+var errLargeDefault = fmt.Errorf("more than %d bytes", maxDefault)
+
 // appendDefault appends a default, which is JSON, in the binary form of its schema, so that it is read as everything else is.
 func appendDefault(dst []byte, s *Schema, v any, depth int) ([]byte, error) {
 	if depth > maxDepth {
 		return nil, errDepth
 	}
 	if len(dst) > maxDefault {
-		return nil, fmt.Errorf("more than %d bytes", maxDefault)
+		return nil, errLargeDefault
 	}
 	mismatch := fmt.Errorf("%s is not of type %s", excerpt(v), s.TypeName())
 	switch s.Kind {
@@ -140,6 +142,8 @@ func appendRecordDefault(dst []byte, s *Schema, fields map[string]any, depth int
 			if dst, err = appendDefault(dst, f.Type, value, depth+1); err != nil {
 				return nil, fmt.Errorf("%s: %w", f.Name, err)
 			}
+		case f.Has && len(dst)+len(f.Default) > maxDefault:
+			return nil, errLargeDefault
 		case f.Has:
 			dst = append(dst, f.Default...)
 		default:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 	"sync"
+	"sync/atomic"
 	"unicode/utf8"
 	"unsafe"
 )
@@ -41,8 +42,14 @@ func (e *encoder) text(s string) error {
 	return nil
 }
 
+// maxRoom bounds the room that is made for a value before it is written.
+const maxRoom = 1 << 10
+
 // Encoder writes values of one Go type in one schema. It is safe for concurrent use.
-type Encoder struct{ value encodeFunc }
+type Encoder struct {
+	value encodeFunc
+	size  atomic.Int64 // of the largest value, up to a limit: room for the next
+}
 
 // NewEncoder compiles how a t is written in the schema s. An error says why it cannot be.
 func NewEncoder(s *Schema, t reflect.Type) (*Encoder, error) {
@@ -51,7 +58,7 @@ func NewEncoder(s *Schema, t reflect.Type) (*Encoder, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Encoder{value}, nil
+	return &Encoder{value: value}, nil
 }
 
 var encoders = sync.Pool{New: func() any { return new(encoder) }}
@@ -59,9 +66,15 @@ var encoders = sync.Pool{New: func() any { return new(encoder) }}
 // Encode appends v, a pointer to a value of the encoder's type, to dst.
 func Encode[T any](x *Encoder, dst []byte, v *T) ([]byte, error) {
 	e := encoders.Get().(*encoder)
+	if dst == nil {
+		dst = make([]byte, 0, x.size.Load())
+	}
 	*e = encoder{out: dst}
 	err := x.value(e, unsafe.Pointer(v))
 	out := e.out
+	if n := int64(len(out) - len(dst)); n > x.size.Load() && n <= maxRoom {
+		x.size.Store(n)
+	}
 	e.out = nil
 	encoders.Put(e)
 	if err != nil {

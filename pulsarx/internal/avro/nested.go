@@ -1,7 +1,9 @@
 package avro
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
 	"strconv"
@@ -19,6 +21,9 @@ func (p *planner) array(w, r *Schema, t reflect.Type) (decodeFunc, error) {
 	item, err := p.value(w.Elem, r.Elem, t.Elem())
 	if err != nil {
 		return nil, fmt.Errorf("items: %w", err)
+	}
+	if run := floats(w.Elem, r.Elem, t.Elem()); run != nil {
+		return run, nil
 	}
 	least, width := p.least(w.Elem), t.Elem().Size()
 	free := 0
@@ -50,6 +55,38 @@ func (p *planner) array(w, r *Schema, t reflect.Type) (decodeFunc, error) {
 			}
 		}
 	}, nil
+}
+
+// floats reads an array of floating-point numbers, which vectors are, in one go; nil where it is none.
+func floats(w, r *Schema, t reflect.Type) decodeFunc {
+	switch {
+	case w.Kind == Float && r.Kind == Float && t.Kind() == reflect.Float32:
+		return numbers(4, func(b []byte) float32 { return math.Float32frombits(binary.LittleEndian.Uint32(b)) })
+	case w.Kind == Double && r.Kind == Double && t.Kind() == reflect.Float64:
+		return numbers(8, func(b []byte) float64 { return math.Float64frombits(binary.LittleEndian.Uint64(b)) })
+	}
+	return nil
+}
+
+func numbers[N float32 | float64](size int, number func([]byte) N) decodeFunc {
+	return func(d *decoder, to unsafe.Pointer) error {
+		all := []N{}
+		for {
+			n, err := d.block(size)
+			if err != nil || n == 0 {
+				*(*[]N)(to) = all
+				return err
+			}
+			block, err := d.take(n * size)
+			if err != nil {
+				return err
+			}
+			all = slices.Grow(all, n)
+			for i := range n {
+				all = append(all, number(block[i*size:i*size+size]))
+			}
+		}
+	}
 }
 
 // items appends n items to a slice.

@@ -86,7 +86,7 @@ func NewDecoder(w, r *Schema, t reflect.Type) (*Decoder, error) {
 // Decode reads the whole of data into v, a pointer to a zero value of the decoder's type.
 func Decode[T any](x *Decoder, data []byte, v *T) error {
 	d := decoders.Get().(*decoder)
-	*d = decoder{data: data, budget: freeBudget + budgetBytes*len(data)}
+	d.data, d.depth, d.budget = data, 0, freeBudget+budgetBytes*len(data)
 	err := x.value(d, unsafe.Pointer(v))
 	left := len(d.data)
 	d.data = nil

@@ -20,7 +20,7 @@ func (d *decoder) text() (string, error) {
 	if err == nil && !utf8.Valid(b) {
 		err = errUTF8
 	}
-	return string(b), err
+	return d.string(b), err
 }
 
 func decodeBool(d *decoder, to unsafe.Pointer) (err error) {

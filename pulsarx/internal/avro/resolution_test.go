@@ -1,0 +1,118 @@
+package avro_test
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"reflect"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pulsarx/internal/avro"
+)
+
+func decodeAny(writer, reader, data []byte) (v any, err error) {
+	w, err := avro.Parse(writer, false)
+	if err != nil {
+		return nil, err
+	}
+	r, err := avro.Parse(reader, true)
+	if err != nil {
+		return nil, err
+	}
+	decoder, err := avro.NewDecoder(w, r, reflect.TypeFor[any]())
+	if err != nil {
+		return nil, err
+	}
+	return v, avro.Decode(decoder, data, &v)
+}
+
+// canon is a value as testdata/resolution.py writes it.
+func canon(v any) any {
+	switch v := v.(type) {
+	case int64:
+		return fmt.Sprintf("i:%d", v)
+	case float64:
+		return "f:" + pythonHex(v)
+	case []byte:
+		return "b:" + hex.EncodeToString(v)
+	case json.Number:
+		return "d:" + v.String()
+	case string:
+		return "s:" + v
+	case time.Time:
+		return fmt.Sprintf("t:%d", v.UnixMicro())
+	case time.Duration:
+		return fmt.Sprintf("u:%d", v.Microseconds())
+	case []any:
+		out := make([]any, len(v))
+		for i := range v {
+			out[i] = canon(v[i])
+		}
+		return out
+	case map[string]any:
+		out := map[string]any{}
+		for k, x := range v {
+			out[k] = canon(x)
+		}
+		return out
+	}
+	return v
+}
+
+// pythonHex is float.hex.
+func pythonHex(f float64) string {
+	text := strconv.FormatFloat(f, 'x', -1, 64)
+	switch {
+	case text == "+Inf":
+		return "inf"
+	case f == 0:
+		return strings.Replace(text, "0x0p+00", "0x0.0p+0", 1)
+	}
+	mantissa, exponent, _ := strings.Cut(text, "p")
+	whole, part, _ := strings.Cut(mantissa, ".")
+	n, _ := strconv.Atoi(exponent)
+	return fmt.Sprintf("%s.%sp%+d", whole, part+strings.Repeat("0", 13-len(part)), n)
+}
+
+type resolutionCase struct {
+	Writer, Reader json.RawMessage
+	Data           string
+	Value          any
+	Error          string
+}
+
+// TestResolution compares with what fastavro has read of random data with random pairs of schemas.
+func TestResolution(t *testing.T) {
+	text, err := os.ReadFile("testdata/resolution.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var cases []resolutionCase
+	if err := json.Unmarshal(text, &cases); err != nil {
+		t.Fatal(err)
+	}
+	read, refused := 0, 0
+	for i, c := range cases {
+		data, _ := hex.DecodeString(c.Data)
+		got, err := decodeAny(c.Writer, c.Reader, data)
+		switch {
+		case c.Error != "" && err == nil:
+			t.Errorf("%d: %s\nas %s: fastavro refuses, and this is %v", i, c.Writer, c.Reader, canon(got))
+		case c.Error != "":
+			refused++
+		case err != nil:
+			t.Errorf("%d: %s\nas %s: %v, fastavro: %v", i, c.Writer, c.Reader, err, c.Value)
+		case !reflect.DeepEqual(canon(got), c.Value):
+			t.Errorf("%d: %s\nas %s: %v\nfastavro: %v", i, c.Writer, c.Reader, canon(got), c.Value)
+		default:
+			read++
+		}
+	}
+	if read < 400 || refused < 50 {
+		t.Errorf("%d read alike, %d refused alike", read, refused)
+	}
+}
