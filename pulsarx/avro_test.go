@@ -642,7 +642,8 @@ func TestAvroTagErrors(t *testing.T) {
 
 func schemaError(c interface {
 	Schema() (pulsarx.Schema, error)
-}) error {
+},
+) error {
 	_, err := c.Schema()
 	return err
 }
