@@ -24,15 +24,16 @@ type delivery struct {
 	span       trace.Span
 	callback   func(MessageID, error)
 	fail       func(error)  // of Send, which waits by itself
-	call       atomic.Int32 // of the client, that is under way
+	call       atomic.Int32 // of the client
 }
 
 // The states of a call.
 const (
-	noCall int32 = iota
+	waiting int32 = iota // for the next
 	calling
 	foundFull   // the client had no place, and has not taken the message
 	foundClosed // the client has closed its producer
+	taken       // the client has the message
 )
 
 type outcome struct {
@@ -114,14 +115,14 @@ func (p *Producer[T]) enqueue(
 			return nil, nil
 		})
 		d.line.leave()
-		switch found := d.call.Swap(noCall); {
-		case err != nil || found == foundClosed:
+		if err == nil && d.call.CompareAndSwap(calling, taken) {
+			return nil
+		}
+		if found := d.call.Swap(waiting); found == foundFull {
+			err = p.awaitRoom(ctx, d)
+		} else {
 			d.line.replace(d.producer)
 			err = p.stillPending(d)
-		case found == foundFull:
-			err = p.awaitRoom(ctx, d)
-		default:
-			return nil
 		}
 		if err != nil {
 			return err
@@ -180,6 +181,7 @@ func (p *Producer[T]) sendBatched(ctx context.Context, d *delivery, m *pulsar.Pr
 		var id MessageID
 		var err error
 		if d.producer, err = d.line.enter(ctx); err == nil {
+			d.call.Store(taken)
 			id, err = transmit(func() (MessageID, error) { return d.producer.Send(ctx, m) })
 			d.line.leave()
 		}

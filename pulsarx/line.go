@@ -142,31 +142,28 @@ func (l *line) check() {
 	l.running.Go(func() {
 		ctx, cancel := l.untilClosed()
 		defer cancel()
-		anonymous := l.options
-		anonymous.Name = ""
-		probe, err := l.create(ctx, anonymous)
-		if err == nil {
-			l.discard(probe)
-		}
+		err := l.probe(ctx)
 		l.mu.Lock()
 		l.checking = false
-		terminated := errors.Is(err, ErrTopicTerminated)
-		if terminated {
-			l.ended = err
-		}
 		l.mu.Unlock()
-		switch {
-		case terminated:
-			l.fail(err)
-			l.barrier()
-			l.discard(old)
-		case err == nil && replace:
+		if err == nil && replace || errors.Is(err, ErrTopicTerminated) {
 			l.replace(old)
 		}
 	})
 }
 
-// replace makes the producer anew in the background, unless that is being done.
+// probe tries whether the topic takes producers.
+func (l *line) probe(ctx context.Context) error {
+	anonymous := l.options
+	anonymous.Name = ""
+	p, err := l.create(ctx, anonymous)
+	if err == nil {
+		l.discard(p)
+	}
+	return err
+}
+
+// replace makes the producer anew in the background, unless that is being done. What the old one has taken fails.
 func (l *line) replace(old pulsar.Producer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -176,23 +173,32 @@ func (l *line) replace(old pulsar.Producer) {
 	done := make(chan struct{})
 	l.replacing = done
 	l.running.Go(func() {
+		defer close(done)
 		ctx, cancel := l.untilClosed()
 		defer cancel()
-		l.fail(ErrSendTimeout)
+		err := l.probe(ctx)
+		terminated := errors.Is(err, ErrTopicTerminated)
+		if terminated {
+			l.fail(err)
+		} else {
+			l.fail(ErrSendTimeout)
+		}
 		l.barrier()
 		l.discard(old) // before another takes its name
-		p, err := l.create(ctx, l.options)
+		var p pulsar.Producer
+		if err == nil {
+			p, err = l.create(ctx, l.options)
+		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		switch {
+		case terminated:
+			l.ended = err
 		case err == nil:
 			l.producer = p
 			l.since, l.overdue = time.Time{}, false
-		case errors.Is(err, ErrTopicTerminated):
-			l.ended = err
 		}
 		l.failed, l.replacing = err, nil
-		close(done)
 	})
 }
 

@@ -351,8 +351,11 @@ func (p *Producer[T]) lineOf(ctx context.Context, m *pulsar.ProducerMessage) (*l
 	return p.openSingle(ctx)
 }
 
+// failLine gives what the client has taken on a line an outcome.
 func (p *Producer[T]) failLine(l *line) func(error) {
-	return func(err error) { p.failPending(func(d *delivery) bool { return d.line == l }, err) }
+	return func(err error) {
+		p.failPending(func(d *delivery) bool { return d.line == l && d.call.Load() == taken }, err)
+	}
 }
 
 func (p *Producer[T]) openSingle(ctx context.Context) (*line, error) {
