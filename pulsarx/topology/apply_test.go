@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemark-go/tidemark/internal/servicetest"
 	"github.com/tidemark-go/tidemark/pulsarx"
 	"github.com/tidemark-go/tidemark/pulsarx/topology"
 )
@@ -25,8 +24,10 @@ func events(tenant string, topics map[string]topology.Topic) topology.Topology {
 }
 
 // TestPartitionsOnlyGrow: what Pulsar cannot do is refused by name, and nothing of the plan is made.
-func TestPartitionsOnlyGrow(t *testing.T) {
-	c := connect(t)
+func TestPartitionsOnlyGrow(t *testing.T) { onEach(t, testPartitionsOnlyGrow) }
+
+func testPartitionsOnlyGrow(t *testing.T, s server) {
+	c := s.client(t)
 	tenant := tenantName(t, c)
 	apply(t, c, events(tenant, map[string]topology.Topic{"four": {Partitions: 4}, "none": {}}), topology.Options{})
 	for text, topics := range map[string]map[string]topology.Topic{
@@ -53,8 +54,10 @@ func TestPartitionsOnlyGrow(t *testing.T) {
 }
 
 // TestGrowKeyed goes through the procedure with a producer and a subscription at work.
-func TestGrowKeyed(t *testing.T) {
-	c := connect(t)
+func TestGrowKeyed(t *testing.T) { onEach(t, testGrowKeyed) }
+
+func testGrowKeyed(t *testing.T, s server) {
+	c := s.client(t)
 	tenant := tenantName(t, c)
 	name := "persistent://" + tenant + "/events/orders"
 	orders := topology.Topic{Partitions: 1, Subscriptions: map[string]topology.Subscription{"billing": {}}}
@@ -129,8 +132,10 @@ func eventually(tb testing.TB, what string, ok func() bool) {
 }
 
 // TestServerRefuses: Apply stops where the server refuses, says what is done and what is not, and goes on when that is mended.
-func TestServerRefuses(t *testing.T) {
-	c := connect(t)
+func TestServerRefuses(t *testing.T) { onReal(t, testServerRefuses) }
+
+func testServerRefuses(t *testing.T, s server) {
+	c := s.client(t)
 	tenant := tenantName(t, c)
 	n := topology.Namespace{
 		Policies: topology.Policies{TTL: topology.Hour, ReplicationClusters: []string{"nowhere"}},
@@ -168,8 +173,10 @@ func TestServerRefuses(t *testing.T) {
 }
 
 // TestUndeclared: nothing that is not declared is touched unless told, and then only inside of what is.
-func TestUndeclared(t *testing.T) {
-	c := connect(t)
+func TestUndeclared(t *testing.T) { onReal(t, testUndeclared) }
+
+func testUndeclared(t *testing.T, s server) {
+	c := s.client(t)
 	tenant := tenantName(t, c)
 	full := topology.Topology{Tenants: map[string]topology.Tenant{tenant: {Namespaces: map[string]topology.Namespace{
 		"events": {
@@ -215,8 +222,10 @@ func TestUndeclared(t *testing.T) {
 }
 
 // TestDropInUse: what is in use is not deleted; Pulsar's own namespaces never.
-func TestDropInUse(t *testing.T) {
-	c := connect(t)
+func TestDropInUse(t *testing.T) { onEach(t, testDropInUse) }
+
+func testDropInUse(t *testing.T, s server) {
+	c := s.client(t)
 	tenant := tenantName(t, c)
 	want := events(tenant, map[string]topology.Topic{"orders": {}})
 	apply(t, c, want, topology.Options{})
@@ -247,28 +256,30 @@ func TestDropInUse(t *testing.T) {
 }
 
 // front is a server before the real one that answers some requests itself.
-func front(tb testing.TB, answer func(w http.ResponseWriter, r *http.Request) bool) *pulsarx.Client {
+func front(tb testing.TB, s server, answer func(w http.ResponseWriter, r *http.Request) bool) *pulsarx.Client {
 	tb.Helper()
-	target, err := url.Parse(servicetest.Env(tb, "PULSAR_ADMIN_URL"))
+	target, err := url.Parse(s.admin)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	transport := &http.Transport{}
 	proxy.Transport = transport
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	proxied := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !answer(w, r) {
 			proxy.ServeHTTP(w, r)
 		}
 	}))
-	tb.Cleanup(func() { s.Close(); transport.CloseIdleConnections() })
-	return clientOf(tb, servicetest.Env(tb, "PULSAR_URL"), s.URL)
+	tb.Cleanup(func() { proxied.Close(); transport.CloseIdleConnections() })
+	return clientOf(tb, s.url, proxied.URL)
 }
 
 // TestUnsupported: a policy that a server does not know is not the same as one that is not set.
-func TestUnsupported(t *testing.T) {
+func TestUnsupported(t *testing.T) { onEach(t, testUnsupported) }
+
+func testUnsupported(t *testing.T, s server) {
 	for _, status := range []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented} {
-		c := front(t, func(w http.ResponseWriter, r *http.Request) bool {
+		c := front(t, s, func(w http.ResponseWriter, r *http.Request) bool {
 			unknown := strings.HasSuffix(r.URL.Path, "/deduplicationEnabled") || strings.HasSuffix(r.URL.Path, "/antiAffinity")
 			if unknown {
 				http.Error(w, "no such thing", status)
@@ -287,10 +298,12 @@ func TestUnsupported(t *testing.T) {
 }
 
 // TestTrouble: requests are tried again; what another made meanwhile is no error; what is refused is not tried again.
-func TestTrouble(t *testing.T) {
+func TestTrouble(t *testing.T) { onEach(t, testTrouble) }
+
+func testTrouble(t *testing.T, s server) {
 	var requests, denied atomic.Int64
 	var lost atomic.Bool
-	c := front(t, func(w http.ResponseWriter, r *http.Request) bool {
+	c := front(t, s, func(w http.ResponseWriter, r *http.Request) bool {
 		switch {
 		case strings.HasSuffix(r.URL.Path, "/denied"):
 			denied.Add(1)
@@ -302,7 +315,7 @@ func TestTrouble(t *testing.T) {
 		case lost.Load() && r.Method == http.MethodPut: // it is done, but the answer is lost
 			lost.Store(false)
 			request := r.Clone(r.Context())
-			request.URL, _ = url.Parse(servicetest.Env(t, "PULSAR_ADMIN_URL") + r.URL.RequestURI())
+			request.URL, _ = url.Parse(s.admin + r.URL.RequestURI())
 			request.RequestURI = ""
 			transport := &http.Transport{DisableKeepAlives: true}
 			answer, err := transport.RoundTrip(request)
@@ -341,8 +354,10 @@ func TestTrouble(t *testing.T) {
 }
 
 // TestDeadLetterTopic: the declared topic is the one that pulsarx writes to, and its subscription keeps the letters.
-func TestDeadLetterTopic(t *testing.T) {
-	c := connect(t)
+func TestDeadLetterTopic(t *testing.T) { onReal(t, testDeadLetterTopic) }
+
+func testDeadLetterTopic(t *testing.T, s server) {
+	c := s.client(t)
 	tenant := tenantName(t, c)
 	apply(t, c, events(tenant, map[string]topology.Topic{"orders": {Partitions: 2, Subscriptions: map[string]topology.Subscription{
 		"billing": {DeadLetter: &topology.DeadLetter{Policies: topology.Policies{Retention: &topology.Retention{Time: topology.Infinite}}}},
@@ -388,8 +403,10 @@ func TestDeadLetterTopic(t *testing.T) {
 }
 
 // TestWarnings: what is lost is said before.
-func TestWarnings(t *testing.T) {
-	c := connect(t)
+func TestWarnings(t *testing.T) { onReal(t, testWarnings) }
+
+func testWarnings(t *testing.T, s server) {
+	c := s.client(t)
 	tenant := tenantName(t, c)
 	retained := func(r topology.Retention, o topology.Offload) topology.Policies {
 		return topology.Policies{Retention: &r, Offload: &o}

@@ -24,8 +24,10 @@ func allOf(tb testing.TB, tenant string) topology.Topology {
 }
 
 // TestAll: everything that can be declared is planned, applied, reads back as it was declared, and is dropped as one.
-func TestAll(t *testing.T) {
-	c := connect(t)
+func TestAll(t *testing.T) { onReal(t, testAll) }
+
+func testAll(t *testing.T, s server) {
+	c := s.client(t)
 	tenant := tenantName(t, c)
 	want := allOf(t, tenant)
 	text := apply(t, c, want, topology.Options{})

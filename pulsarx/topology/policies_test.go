@@ -52,8 +52,10 @@ var policies = []struct {
 }
 
 // TestPolicies: each policy is set, changed and taken back, on a namespace and on a topic, alone. Apply reads each back.
-func TestPolicies(t *testing.T) {
-	c := connect(t)
+func TestPolicies(t *testing.T) { onReal(t, testPolicies) }
+
+func testPolicies(t *testing.T, s server) {
+	c := s.client(t)
 	tenant := tenantName(t, c)
 	apply(t, c, events(tenant, map[string]topology.Topic{"orders": {Partitions: 2}}), topology.Options{})
 	declare := func(level, text string) topology.Topology {
@@ -125,8 +127,10 @@ func parse(tb testing.TB, text string) topology.Topology {
 }
 
 // TestQuotas: whatever order of retention and quotas Pulsar wants, Apply finds it.
-func TestQuotas(t *testing.T) {
-	c := connect(t)
+func TestQuotas(t *testing.T) { onReal(t, testQuotas) }
+
+func testQuotas(t *testing.T, s server) {
+	c := s.client(t)
 	tenant := tenantName(t, c)
 	small := topology.Policies{
 		Retention:   &topology.Retention{Time: topology.Hour, Size: 100 * topology.MiB},
@@ -152,8 +156,10 @@ func TestQuotas(t *testing.T) {
 }
 
 // TestCredentials: what an offload policy has beside what is declared stays, and is never shown.
-func TestCredentials(t *testing.T) {
-	c := connect(t)
+func TestCredentials(t *testing.T) { onReal(t, testCredentials) }
+
+func testCredentials(t *testing.T, s server) {
+	c := s.client(t)
 	tenant := tenantName(t, c)
 	n := topology.Namespace{}
 	apply(t, c, one(tenant, n), topology.Options{})

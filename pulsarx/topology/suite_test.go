@@ -11,13 +11,35 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/servicetest"
 	"github.com/tidemark-go/tidemark/pulsarx"
+	"github.com/tidemark-go/tidemark/pulsarx/pulsartest"
 	"github.com/tidemark-go/tidemark/pulsarx/topology"
 )
 
-// connect is a client of the real Pulsar.
-func connect(tb testing.TB) *pulsarx.Client {
+// server is what a test runs against.
+type server struct{ url, admin string }
+
+// onEach runs a test on the in-process broker, and on the real Pulsar where PULSAR_URL is set.
+func onEach(t *testing.T, test func(*testing.T, server)) {
+	t.Run("pulsartest", func(t *testing.T) {
+		broker, err := pulsartest.NewBroker(pulsartest.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { broker.Close() })
+		test(t, server{broker.URL(), broker.AdminURL()})
+	})
+	onReal(t, test)
+}
+
+func onReal(t *testing.T, test func(*testing.T, server)) {
+	t.Run("pulsar", func(t *testing.T) {
+		test(t, server{servicetest.Env(t, "PULSAR_URL"), servicetest.Env(t, "PULSAR_ADMIN_URL")})
+	})
+}
+
+func (s server) client(tb testing.TB) *pulsarx.Client {
 	tb.Helper()
-	return clientOf(tb, servicetest.Env(tb, "PULSAR_URL"), servicetest.Env(tb, "PULSAR_ADMIN_URL"))
+	return clientOf(tb, s.url, s.admin)
 }
 
 func clientOf(tb testing.TB, url, admin string) *pulsarx.Client {
