@@ -112,10 +112,9 @@ func NewDecoder[T any](o Options) (*Decoder[T], error) {
 //
 // The event's Record shares its Value and Properties with r. Nothing else in the event does: T, Key and Source stay as they are when
 // the buffer behind r.Value is reused.
-func (d *Decoder[T]) Decode(r Record) (Event[T], error) {
-	event := Event[T]{Record: r}
-	event.columns.epoch = d.options.Epoch
-	if err := d.decode(&event); err != nil {
+func (d *Decoder[T]) Decode(r Record) (event Event[T], err error) {
+	event.Record, event.columns.epoch = r, d.options.Epoch
+	if err = d.decode(&event); err != nil {
 		var bad *DecodeError
 		if errors.As(err, &bad) && bad.Topic == "" {
 			located := *bad // a misfit is kept with its shape
@@ -169,7 +168,7 @@ func (d *Decoder[T]) decodeMessage(event *Event[T], env *envelope) error {
 		if err := d.readOther(event, env); err != nil {
 			return err
 		}
-	case isSignal(env.after.cells) || isSignal(env.before.cells):
+	case isSignal(&env.after) || isSignal(&env.before):
 		return &NotChangeEventError{Topic: r.Topic, Kind: KindSignal, Time: bestTime(env.ms, env.us, env.ns)}
 	}
 	if err := d.decodeEnvelope(event, env); err != nil {

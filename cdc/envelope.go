@@ -94,7 +94,7 @@ type cell struct {
 type rowCells struct {
 	kind  kind
 	cells []cell
-	// shape is set if the columns are exactly those of a known shape.
+	// shape is set if the columns are exactly those of a known shape; then the cells have no names: see named.
 	shape *shape
 }
 
@@ -132,10 +132,8 @@ func (e *envelope) take(b *buffers) {
 	e.before.cells, e.after.cells, e.texts, e.key = b.before[:0], b.after[:0], b.texts[:0], b.key[:0]
 }
 
-// give returns the buffers, without what points into the message. It is false if they are too large to be kept.
+// give returns the buffers. It is false if they are too large to be kept.
 func (e *envelope) give(b *buffers) bool {
-	clear(e.before.cells)
-	clear(e.after.cells)
 	*b = buffers{e.before.cells, e.after.cells, e.texts, e.key}
 	return cap(b.before)+cap(b.after)+cap(b.texts)+cap(b.key) < 1<<16
 }
@@ -304,12 +302,10 @@ func (r *rowCells) read(s *scanner, shapes *shapeCache, other *rowCells) error {
 	more, err := s.open('{', '}')
 	for more && err == nil {
 		i := len(r.cells)
-		r.cells = append(r.cells, cell{})
-		c := &r.cells[i]
+		c := r.next()
 		s.peek()
-		if guess != nil && i < guess.wire && s.expect(guess.quoted[i]) {
-			c.name = guess.plain[i]
-		} else {
+		if guess == nil || i >= guess.wire || !s.expect(guess.quoted[i]) {
+			r.fillNames(guess, i)
 			guess = nil
 			if c.name, err = s.name(); err != nil {
 				return err
@@ -324,8 +320,40 @@ func (r *rowCells) read(s *scanner, shapes *shapeCache, other *rowCells) error {
 	}
 	if guess != nil && len(r.cells) == guess.wire {
 		r.shape = guess
+	} else {
+		r.fillNames(guess, len(r.cells))
 	}
 	return err
+}
+
+// next adds a cell without a name and with some value.
+func (r *rowCells) next() *cell {
+	if n := len(r.cells); n < cap(r.cells) {
+		r.cells = r.cells[:n+1]
+	} else {
+		r.cells = append(r.cells, cell{})
+	}
+	c := &r.cells[len(r.cells)-1]
+	c.from, c.to = 0, 0
+	return c
+}
+
+// fillNames gives the first n cells the names of a shape, which they do not have while they are expected to be all of it.
+func (r *rowCells) fillNames(s *shape, n int) {
+	for i := range n {
+		if s == nil {
+			return
+		}
+		r.cells[i].name = s.plain[i]
+	}
+}
+
+// named returns the cells with their names.
+func (r *rowCells) named() []cell {
+	if r.shape != nil {
+		r.fillNames(r.shape, len(r.cells))
+	}
+	return r.cells
 }
 
 // sourceMemo has the members of a source that all events of a stream have in common, as they were written last, up to the end of the

@@ -24,10 +24,11 @@ var signalTypes = []string{
 }
 
 // isSignal says whether a row is one of the signal table, whose columns Debezium's documentation lays down: id, type, data.
-func isSignal(cells []cell) bool {
-	if len(cells) != 3 {
+func isSignal(r *rowCells) bool {
+	if len(r.cells) != 3 {
 		return false
 	}
+	cells := r.named()
 	for i, name := range [...]string{"id", "type", "data"} {
 		if string(cells[i].name.bytes()) != name {
 			return false
@@ -71,12 +72,12 @@ func (d *Decoder[T]) readOther(event *Event[T], env *envelope) error {
 	if err := cells.read(&s, env.cache(&d.shapes), new(rowCells)); err != nil {
 		return &DecodeError{Reason: "message value: not JSON: " + err.Error()} // it was checked
 	}
-	if other.identify(cells.cells) {
+	if other.identify(cells.named()) {
 		return other
 	}
 	isRow := d.flatten(event, env)
 	switch {
-	case isSignal(env.after.cells) || isSignal(env.before.cells):
+	case isSignal(&env.after) || isSignal(&env.before):
 		other.Kind = KindSignal
 	case isRow:
 		return nil

@@ -282,6 +282,8 @@ type shape struct {
 	dead []bool
 	// byName finds the last column of a name.
 	byName map[string]int
+	// dynamic is set for T = Row.
+	dynamic bool
 	// misfit is the first column whose type can never fit its field.
 	misfit *DecodeError
 }
@@ -303,7 +305,7 @@ func newShape(p *plan, row *wireType, cells []cell) *shape {
 	n := len(cells)
 	s := &shape{
 		names: make([]string, n), wire: n, fields: make([]*field, n), types: make([]*wireType, n),
-		dead: make([]bool, n), byName: make(map[string]int, n), quoted: make([]string, n), plain: make([]value, n),
+		dead: make([]bool, n), dynamic: p == nil, byName: make(map[string]int, n), quoted: make([]string, n), plain: make([]value, n),
 	}
 	found := make(map[*field]string)
 	for i := range cells {

@@ -3,6 +3,7 @@ package cdc
 import (
 	"bytes"
 	"reflect"
+	"time"
 	"unsafe"
 )
 
@@ -56,12 +57,12 @@ func (d *Decoder[T]) decodeRows(event *Event[T], env *envelope) error {
 	texts := string(env.texts)
 	var err error
 	if after.shape != nil {
-		if event.After, err = d.row(after, other, &event.columns, texts); err != nil {
+		if event.After, err = d.row(after, other, &event.columns, texts, nil); err != nil {
 			return err
 		}
 	}
 	if before.shape != nil {
-		event.Before, err = d.row(before, image{}, nil, texts)
+		event.Before, err = d.row(before, after, nil, texts, event.After)
 	}
 	return err
 }
@@ -73,7 +74,8 @@ const maxSharedText = 256
 func (e *envelope) collect(m image) {
 	for i := range m.cells {
 		f, c := m.fields[i], &m.cells[i]
-		if f == nil || !f.isText || !c.value.plain || len(c.value.raw) > maxSharedText || m.types[i].rewritten() {
+		isText := m.dynamic && m.types[i].isText() || f != nil && f.isText && !m.types[i].rewritten()
+		if !isText || !c.value.plain || len(c.value.raw) > maxSharedText {
 			continue
 		}
 		c.from = len(e.texts)
@@ -90,7 +92,7 @@ func (d *Decoder[T]) image(env *envelope, row *rowCells) image {
 	if row.shape != nil && row.shape.cache == shapes {
 		return image{row.shape, row.cells}
 	}
-	return image{shapes.of(d.plan, env.rowType(), row.cells), row.cells}
+	return image{shapes.of(d.plan, env.rowType(), row.named()), row.cells}
 }
 
 // compare records for each column of the subject whether it is unavailable and whether it changed.
@@ -176,12 +178,12 @@ func sameValue(a, b value) bool {
 	return false
 }
 
-// row decodes one row. Columns that are unavailable are left out; where a fallback row has a value for them, that is taken. columns is
-// nil for the row before, whose unavailable columns are nowhere recorded.
-func (d *Decoder[T]) row(m, fallback image, columns *columns, texts string) (*T, error) {
+// row decodes one row. Columns that are unavailable are left out; where the other row has a value for them, that is taken. columns is
+// nil for the row before, whose unavailable columns are nowhere recorded; twin is the decoded other row then.
+func (d *Decoder[T]) row(m, other image, columns *columns, texts string, twin *T) (*T, error) {
 	row := new(T)
 	if d.plan == nil {
-		dynamic, err := d.dynamicRow(m, fallback, columns)
+		dynamic, err := d.dynamicRow(m, other, columns, texts, any(twin).(*Row))
 		*any(row).(*Row) = dynamic
 		return row, err
 	}
@@ -205,7 +207,7 @@ func (d *Decoder[T]) row(m, fallback image, columns *columns, texts string) (*T,
 			if columns == nil || columns.states[i]&stateUnavailable != 0 {
 				continue
 			}
-			v = fallback.counterpart(m, i)
+			v = other.counterpart(m, i)
 		} else if c := &m.cells[i]; c.to > c.from {
 			if f.plain == reflect.String {
 				*(*string)(unsafe.Add(unsafe.Pointer(row), f.offset)) = texts[c.from:c.to]
@@ -221,18 +223,26 @@ func (d *Decoder[T]) row(m, fallback image, columns *columns, texts string) (*T,
 	return row, nil
 }
 
-func (d *Decoder[T]) dynamicRow(m, fallback image, columns *columns) (Row, error) {
+func (d *Decoder[T]) dynamicRow(m, other image, columns *columns, texts string, twin *Row) (Row, error) {
 	row := make(Row, 0, len(m.cells))
 	for i := range m.cells {
 		if m.dead[i] {
 			continue
 		}
 		v := m.cells[i].value
+		// What did not change need not be boxed again.
+		if at := len(row); twin != nil && at < len(*twin) && (*twin)[at].Name == m.names[i] && sameBytes(v, other.counterpart(m, i)) && isImmutable((*twin)[at].Value) {
+			row = append(row, (*twin)[at])
+			continue
+		}
 		if d.placeholder.is(v) {
 			if columns == nil || columns.states[i]&stateUnavailable != 0 {
 				continue
 			}
-			v = fallback.counterpart(m, i)
+			v = other.counterpart(m, i)
+		} else if c := &m.cells[i]; c.to > c.from {
+			row = append(row, Column{m.names[i], texts[c.from:c.to]})
+			continue
 		}
 		dynamic, bad := dynamicValue(v, m.types[i])
 		if bad != nil {
@@ -241,6 +251,20 @@ func (d *Decoder[T]) dynamicRow(m, fallback image, columns *columns) (Row, error
 		row = append(row, Column{m.names[i], dynamic})
 	}
 	return row, nil
+}
+
+// sameBytes says whether two values are the very same bytes of the message, as repeated ones are.
+func sameBytes(a, b value) bool {
+	return len(a.raw) > 0 && len(a.raw) == len(b.raw) && &a.raw[0] == &b.raw[0]
+}
+
+// isImmutable says whether two rows may share a value.
+func isImmutable(v any) bool {
+	switch v.(type) {
+	case bool, int64, float64, string, time.Time, time.Duration:
+		return true
+	}
+	return false
 }
 
 // at says where a value did not fit.

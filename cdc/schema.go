@@ -56,6 +56,11 @@ func (w *wireType) of() class {
 	return w.class
 }
 
+// isText says whether a Row takes a string as it is.
+func (w *wireType) isText() bool {
+	return w.of() == classUnknown || w.class == classString || w.class == classISODuration
+}
+
 // rewritten says whether a string's content is not what a string field takes.
 func (w *wireType) rewritten() bool { return w.of() == classDecimal || w.of() == classBits }
 
