@@ -24,81 +24,87 @@ func events(tenant string, topics map[string]topology.Topic) topology.Topology {
 }
 
 // TestPartitionsOnlyGrow: what Pulsar cannot do is refused by name, and nothing of the plan is made.
-func TestPartitionsOnlyGrow(t *testing.T) { onEach(t, testPartitionsOnlyGrow) }
-
-func testPartitionsOnlyGrow(t *testing.T, s server) {
-	c := s.client(t)
-	tenant := tenantName(t, c)
-	apply(t, c, events(tenant, map[string]topology.Topic{"four": {Partitions: 4}, "none": {}}), topology.Options{})
-	for text, topics := range map[string]map[string]topology.Topic{
-		"/events/four: it has 4 partitions, and partitions only grow":           {"four": {Partitions: 3}, "new": {}},
-		"/events/four: it has 4 partitions, and Pulsar cannot take them away":   {"four": {}, "new": {}},
-		"/events/none: it has no partitions, and Pulsar cannot give it any":     {"none": {Partitions: 1}, "new": {}},
-		"/events/four: to grow it from 4 to 5 partitions moves keys":            {"four": {Partitions: 5}, "new": {}},
-		"(0 connected producers now); plan with Options.GrowKeyed holding pers": {"four": {Partitions: 5}, "new": {}},
-	} {
-		p := plan(t, c, events(tenant, topics), topology.Options{})
-		contains(t, p.String(), text, "refused: topic persistent://"+tenant, "+ topic persistent://"+tenant+"/events/new", "1 refused, so that nothing is applied")
-		err := p.Apply(t.Context())
-		var applied *topology.ApplyError
-		if !errors.Is(err, topology.ErrRefused) || !errors.As(err, &applied) || len(applied.Done) != 0 || len(applied.NotDone) != 1 {
-			t.Errorf("%v", err)
-		}
-		contains(t, fmt.Sprint(err), "partitions", tenant, "none of 1 changes was made")
+func TestPartitionsOnlyGrow(t *testing.T) {
+	for name, start := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			c := s.client(t)
+			tenant := tenantName(t, c)
+			apply(t, c, events(tenant, map[string]topology.Topic{"four": {Partitions: 4}, "none": {}}), topology.Options{})
+			for text, topics := range map[string]map[string]topology.Topic{
+				"/events/four: it has 4 partitions, and partitions only grow":           {"four": {Partitions: 3}, "new": {}},
+				"/events/four: it has 4 partitions, and Pulsar cannot take them away":   {"four": {}, "new": {}},
+				"/events/none: it has no partitions, and Pulsar cannot give it any":     {"none": {Partitions: 1}, "new": {}},
+				"/events/four: to grow it from 4 to 5 partitions moves keys":            {"four": {Partitions: 5}, "new": {}},
+				"(0 connected producers now); plan with Options.GrowKeyed holding pers": {"four": {Partitions: 5}, "new": {}},
+			} {
+				p := plan(t, c, events(tenant, topics), topology.Options{})
+				contains(t, p.String(), text, "refused: topic persistent://"+tenant, "+ topic persistent://"+tenant+"/events/new", "1 refused, so that nothing is applied")
+				err := p.Apply(t.Context())
+				var applied *topology.ApplyError
+				if !errors.Is(err, topology.ErrRefused) || !errors.As(err, &applied) || len(applied.Done) != 0 || len(applied.NotDone) != 1 {
+					t.Errorf("%v", err)
+				}
+				contains(t, fmt.Sprint(err), "partitions", tenant, "none of 1 changes was made")
+			}
+			if have := read(t, c, tenant); strings.Contains(have, "new") {
+				t.Errorf("a refused plan was made:\n%s", have)
+			}
+			got := apply(t, c, events(tenant, map[string]topology.Topic{"four": {Partitions: 5, Unkeyed: true}}), topology.Options{})
+			contains(t, got, "~ partitions: 4 -> 5")
+		})
 	}
-	if have := read(t, c, tenant); strings.Contains(have, "new") {
-		t.Errorf("a refused plan was made:\n%s", have)
-	}
-	got := apply(t, c, events(tenant, map[string]topology.Topic{"four": {Partitions: 5, Unkeyed: true}}), topology.Options{})
-	contains(t, got, "~ partitions: 4 -> 5")
 }
 
 // TestGrowKeyed goes through the procedure with a producer and a subscription at work.
-func TestGrowKeyed(t *testing.T) { onEach(t, testGrowKeyed) }
+func TestGrowKeyed(t *testing.T) {
+	for name, start := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			c := s.client(t)
+			tenant := tenantName(t, c)
+			name := "persistent://" + tenant + "/events/orders"
+			orders := topology.Topic{Partitions: 1, Subscriptions: map[string]topology.Subscription{"billing": {}}}
+			apply(t, c, events(tenant, map[string]topology.Topic{"orders": orders}), topology.Options{})
+			p, err := pulsarx.NewProducer(t.Context(), c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: name, Key: func(s string) string { return s }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 10 {
+				if _, err := p.Send(t.Context(), fmt.Sprint("key-", i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			orders.Partitions = 3
+			want, told := events(tenant, map[string]topology.Topic{"orders": orders}), topology.Options{GrowKeyed: []string{name}}
+			eventually(t, "the refusal to say who uses the topic", func() bool {
+				text := plan(t, c, want, topology.Options{}).String()
+				return strings.Contains(text, "1 connected producers, billing has 10") && strings.Contains(text, "Stop its producers")
+			})
+			contains(t, plan(t, c, want, told).String(), "warning: topic "+name+": it grows though it is not drained: 1 connected producers, billing has 10",
+				"~ partitions: 1 -> 3")
 
-func testGrowKeyed(t *testing.T, s server) {
-	c := s.client(t)
-	tenant := tenantName(t, c)
-	name := "persistent://" + tenant + "/events/orders"
-	orders := topology.Topic{Partitions: 1, Subscriptions: map[string]topology.Subscription{"billing": {}}}
-	apply(t, c, events(tenant, map[string]topology.Topic{"orders": orders}), topology.Options{})
-	p, err := pulsarx.NewProducer(t.Context(), c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: name, Key: func(s string) string { return s }})
-	if err != nil {
-		t.Fatal(err)
+			// The procedure: stop, drain, grow, start.
+			if err := p.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			drain(t, c, name, "billing", 10)
+			eventually(t, "the plan without a warning", func() bool { return len(plan(t, c, want, told).Warnings) == 0 })
+			apply(t, c, want, told)
+			if p, err = pulsarx.NewProducer(t.Context(), c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: name, Key: func(s string) string { return s }}); err != nil {
+				t.Fatal(err)
+			}
+			for i := range 10 {
+				if _, err := p.Send(t.Context(), fmt.Sprint("key-", i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := p.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			drain(t, c, name, "billing", 10) // the subscription is on the new partitions too
+		})
 	}
-	for i := range 10 {
-		if _, err := p.Send(t.Context(), fmt.Sprint("key-", i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	orders.Partitions = 3
-	want, told := events(tenant, map[string]topology.Topic{"orders": orders}), topology.Options{GrowKeyed: []string{name}}
-	eventually(t, "the refusal to say who uses the topic", func() bool {
-		text := plan(t, c, want, topology.Options{}).String()
-		return strings.Contains(text, "1 connected producers, billing has 10") && strings.Contains(text, "Stop its producers")
-	})
-	contains(t, plan(t, c, want, told).String(), "warning: topic "+name+": it grows though it is not drained: 1 connected producers, billing has 10",
-		"~ partitions: 1 -> 3")
-
-	// The procedure: stop, drain, grow, start.
-	if err := p.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	drain(t, c, name, "billing", 10)
-	eventually(t, "the plan without a warning", func() bool { return len(plan(t, c, want, told).Warnings) == 0 })
-	apply(t, c, want, told)
-	if p, err = pulsarx.NewProducer(t.Context(), c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: name, Key: func(s string) string { return s }}); err != nil {
-		t.Fatal(err)
-	}
-	for i := range 10 {
-		if _, err := p.Send(t.Context(), fmt.Sprint("key-", i)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := p.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	drain(t, c, name, "billing", 10) // the subscription is on the new partitions too
 }
 
 // drain handles n messages.
@@ -132,126 +138,135 @@ func eventually(tb testing.TB, what string, ok func() bool) {
 }
 
 // TestServerRefuses: Apply stops where the server refuses, says what is done and what is not, and goes on when that is mended.
-func TestServerRefuses(t *testing.T) { onReal(t, testServerRefuses) }
+func TestServerRefuses(t *testing.T) {
+	for name, start := range realServer {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			c := s.client(t)
+			tenant := tenantName(t, c)
+			n := topology.Namespace{
+				Policies: topology.Policies{TTL: topology.Hour, ReplicationClusters: []string{"nowhere"}},
+				Topics:   map[string]topology.Topic{"orders": {}},
+			}
+			err := plan(t, c, one(tenant, n), topology.Options{}).Apply(t.Context())
+			var applied *topology.ApplyError
+			if !errors.As(err, &applied) || !errors.Is(err, topology.ErrRefused) {
+				t.Fatal(err)
+			}
+			contains(t, err.Error(), "+ namespace "+tenant+"/events replicationClusters: [nowhere]", "nowhere", "3 changes were made before it, 1 were not")
+			if len(applied.Done) != 3 || applied.Done[2].Setting != "ttl" || applied.Failed.Setting != "replicationClusters" || len(applied.NotDone) != 1 {
+				t.Errorf("%+v", applied)
+			}
+			var refused *pulsarx.AdminError
+			if !errors.As(err, &refused) || refused.Status/100 != 4 {
+				t.Errorf("the server's answer is not in %v", err)
+			}
+			n.ReplicationClusters = nil
+			if got := apply(t, c, one(tenant, n), topology.Options{}); strings.Contains(got, "ttl") {
+				t.Errorf("what was done is planned again:\n%s", got)
+			}
 
-func testServerRefuses(t *testing.T, s server) {
-	c := s.client(t)
-	tenant := tenantName(t, c)
-	n := topology.Namespace{
-		Policies: topology.Policies{TTL: topology.Hour, ReplicationClusters: []string{"nowhere"}},
-		Topics:   map[string]topology.Topic{"orders": {}},
-	}
-	err := plan(t, c, one(tenant, n), topology.Options{}).Apply(t.Context())
-	var applied *topology.ApplyError
-	if !errors.As(err, &applied) || !errors.Is(err, topology.ErrRefused) {
-		t.Fatal(err)
-	}
-	contains(t, err.Error(), "+ namespace "+tenant+"/events replicationClusters: [nowhere]", "nowhere", "3 changes were made before it, 1 were not")
-	if len(applied.Done) != 3 || applied.Done[2].Setting != "ttl" || applied.Failed.Setting != "replicationClusters" || len(applied.NotDone) != 1 {
-		t.Errorf("%+v", applied)
-	}
-	var refused *pulsarx.AdminError
-	if !errors.As(err, &refused) || refused.Status/100 != 4 {
-		t.Errorf("the server's answer is not in %v", err)
-	}
-	n.ReplicationClusters = nil
-	if got := apply(t, c, one(tenant, n), topology.Options{}); strings.Contains(got, "ttl") {
-		t.Errorf("what was done is planned again:\n%s", got)
-	}
-
-	// A tenant of a cluster that does not exist, and a context that has ended.
-	bad := topology.Topology{Tenants: map[string]topology.Tenant{tenant + "x": {Clusters: []string{"nowhere"}}}}
-	if err := plan(t, c, bad, topology.Options{}).Apply(t.Context()); !errors.Is(err, topology.ErrRefused) {
-		t.Error(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	p := plan(t, c, events(tenant, map[string]topology.Topic{"late": {}}), topology.Options{})
-	cancel()
-	if err := p.Apply(ctx); !errors.Is(err, context.Canceled) || errors.Is(err, topology.ErrRefused) || !errors.As(err, &applied) || len(applied.Done) > 0 {
-		t.Error(err)
+			// A tenant of a cluster that does not exist, and a context that has ended.
+			bad := topology.Topology{Tenants: map[string]topology.Tenant{tenant + "x": {Clusters: []string{"nowhere"}}}}
+			if err := plan(t, c, bad, topology.Options{}).Apply(t.Context()); !errors.Is(err, topology.ErrRefused) {
+				t.Error(err)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			p := plan(t, c, events(tenant, map[string]topology.Topic{"late": {}}), topology.Options{})
+			cancel()
+			if err := p.Apply(ctx); !errors.Is(err, context.Canceled) || errors.Is(err, topology.ErrRefused) || !errors.As(err, &applied) || len(applied.Done) > 0 {
+				t.Error(err)
+			}
+		})
 	}
 }
 
 // TestUndeclared: nothing that is not declared is touched unless told, and then only inside of what is.
-func TestUndeclared(t *testing.T) { onReal(t, testUndeclared) }
-
-func testUndeclared(t *testing.T, s server) {
-	c := s.client(t)
-	tenant := tenantName(t, c)
-	full := topology.Topology{Tenants: map[string]topology.Tenant{tenant: {Namespaces: map[string]topology.Namespace{
-		"events": {
-			Policies:    topology.Policies{TTL: topology.Hour},
-			Permissions: map[string][]string{"alice": {"produce"}, "bob": {"consume"}},
-			Topics: map[string]topology.Topic{
-				"orders": {
-					Partitions: 2, Policies: topology.Policies{MaxProducers: 5}, Permissions: map[string][]string{"carol": {"consume"}},
-					Subscriptions: map[string]topology.Subscription{"billing": {}, "audit": {}},
+func TestUndeclared(t *testing.T) {
+	for name, start := range realServer {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			c := s.client(t)
+			tenant := tenantName(t, c)
+			full := topology.Topology{Tenants: map[string]topology.Tenant{tenant: {Namespaces: map[string]topology.Namespace{
+				"events": {
+					Policies:    topology.Policies{TTL: topology.Hour},
+					Permissions: map[string][]string{"alice": {"produce"}, "bob": {"consume"}},
+					Topics: map[string]topology.Topic{
+						"orders": {
+							Partitions: 2, Policies: topology.Policies{MaxProducers: 5}, Permissions: map[string][]string{"carol": {"consume"}},
+							Subscriptions: map[string]topology.Subscription{"billing": {}, "audit": {}},
+						},
+						"old": {},
+					},
+					NonPersistent: map[string]topology.Topic{"ticks": {Partitions: 2}},
 				},
-				"old": {},
-			},
-			NonPersistent: map[string]topology.Topic{"ticks": {Partitions: 2}},
-		},
-		"gone": {Topics: map[string]topology.Topic{"x": {}}},
-	}}}}
-	apply(t, c, full, topology.Options{})
-	less := events(tenant, map[string]topology.Topic{"orders": {Partitions: 2, Subscriptions: map[string]topology.Subscription{"billing": {}}}})
-	less.Tenants[tenant].Namespaces["events"] = topology.Namespace{
-		Topics: less.Tenants[tenant].Namespaces["events"].Topics, Permissions: map[string][]string{"alice": {"produce"}},
-	}
-	if p := plan(t, c, less, topology.Options{}); !p.Empty() {
-		t.Errorf("what is not declared is touched:\n%s", p)
-	}
-	reset := apply(t, c, less, topology.Options{ResetUndeclared: true})
-	contains(t, reset, "- ttl: 1h -> not set", "- maxProducers: 5 -> not set", "- permissions.bob: consume -> not set", "- permissions.carol: consume -> not set",
-		"Plan: 0 to create or set, 0 to change, 4 to delete or unset.")
-	if nothing := plan(t, c, topology.Topology{Tenants: map[string]topology.Tenant{tenant: {Namespaces: map[string]topology.Namespace{"events": {}, "gone": {}}}}},
-		topology.Options{DeleteUndeclared: true}); !nothing.Empty() {
-		t.Errorf("a namespace that declares no topics loses them:\n%s", nothing)
-	}
-	deleted := apply(t, c, less, topology.Options{DeleteUndeclared: true})
-	contains(t, deleted, "- subscriptions.audit: exists -> not set", "- topic persistent://"+tenant+"/events/old (holds 0B, no subscriptions)",
-		"- topic non-persistent://"+tenant+"/events/ticks", "- topic persistent://"+tenant+"/gone/x", "- namespace "+tenant+"/gone\n",
-		"0 to create or set, 0 to change, 5 to delete or unset")
-	have := read(t, c, tenant)
-	contains(t, have, "billing", "alice")
-	for _, gone := range []string{"old", "ticks", "gone", "audit", "bob"} {
-		if strings.Contains(have, gone) {
-			t.Errorf("%s is still there:\n%s", gone, have)
-		}
+				"gone": {Topics: map[string]topology.Topic{"x": {}}},
+			}}}}
+			apply(t, c, full, topology.Options{})
+			less := events(tenant, map[string]topology.Topic{"orders": {Partitions: 2, Subscriptions: map[string]topology.Subscription{"billing": {}}}})
+			less.Tenants[tenant].Namespaces["events"] = topology.Namespace{
+				Topics: less.Tenants[tenant].Namespaces["events"].Topics, Permissions: map[string][]string{"alice": {"produce"}},
+			}
+			if p := plan(t, c, less, topology.Options{}); !p.Empty() {
+				t.Errorf("what is not declared is touched:\n%s", p)
+			}
+			reset := apply(t, c, less, topology.Options{ResetUndeclared: true})
+			contains(t, reset, "- ttl: 1h -> not set", "- maxProducers: 5 -> not set", "- permissions.bob: consume -> not set", "- permissions.carol: consume -> not set",
+				"Plan: 0 to create or set, 0 to change, 4 to delete or unset.")
+			if nothing := plan(t, c, topology.Topology{Tenants: map[string]topology.Tenant{tenant: {Namespaces: map[string]topology.Namespace{"events": {}, "gone": {}}}}},
+				topology.Options{DeleteUndeclared: true}); !nothing.Empty() {
+				t.Errorf("a namespace that declares no topics loses them:\n%s", nothing)
+			}
+			deleted := apply(t, c, less, topology.Options{DeleteUndeclared: true})
+			contains(t, deleted, "- subscriptions.audit: exists -> not set", "- topic persistent://"+tenant+"/events/old (holds 0B, no subscriptions)",
+				"- topic non-persistent://"+tenant+"/events/ticks", "- topic persistent://"+tenant+"/gone/x", "- namespace "+tenant+"/gone\n",
+				"0 to create or set, 0 to change, 5 to delete or unset")
+			have := read(t, c, tenant)
+			contains(t, have, "billing", "alice")
+			for _, gone := range []string{"old", "ticks", "gone", "audit", "bob"} {
+				if strings.Contains(have, gone) {
+					t.Errorf("%s is still there:\n%s", gone, have)
+				}
+			}
+		})
 	}
 }
 
 // TestDropInUse: what is in use is not deleted; Pulsar's own namespaces never.
-func TestDropInUse(t *testing.T) { onEach(t, testDropInUse) }
-
-func testDropInUse(t *testing.T, s server) {
-	c := s.client(t)
-	tenant := tenantName(t, c)
-	want := events(tenant, map[string]topology.Topic{"orders": {}})
-	apply(t, c, want, topology.Options{})
-	p, err := pulsarx.NewProducer(t.Context(), c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: tenant + "/events/orders"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	drop, err := topology.NewDropPlan(t.Context(), c, want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	err = drop.Apply(t.Context())
-	var applied *topology.ApplyError
-	if !errors.Is(err, topology.ErrRefused) || !errors.As(err, &applied) || len(applied.NotDone) != 2 {
-		t.Errorf("a topic in use was deleted: %v", err)
-	}
-	if err := p.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	eventually(t, "the topic to be dropped", func() bool { return drop.Apply(t.Context()) == nil })
-	own := topology.Topology{Tenants: map[string]topology.Tenant{"public": {Namespaces: map[string]topology.Namespace{"default": {}}}}}
-	if drop, err = topology.NewDropPlan(t.Context(), c, own); err != nil || len(drop.Refusals) != 1 || len(drop.Changes) != 0 {
-		t.Errorf("%v\n%v", err, drop)
-	}
-	if _, err := topology.Read(t.Context(), c, tenant); !errors.Is(err, topology.ErrNotFound) {
-		t.Error(err)
+func TestDropInUse(t *testing.T) {
+	for name, start := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			c := s.client(t)
+			tenant := tenantName(t, c)
+			want := events(tenant, map[string]topology.Topic{"orders": {}})
+			apply(t, c, want, topology.Options{})
+			p, err := pulsarx.NewProducer(t.Context(), c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: tenant + "/events/orders"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			drop, err := topology.NewDropPlan(t.Context(), c, want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = drop.Apply(t.Context())
+			var applied *topology.ApplyError
+			if !errors.Is(err, topology.ErrRefused) || !errors.As(err, &applied) || len(applied.NotDone) != 2 {
+				t.Errorf("a topic in use was deleted: %v", err)
+			}
+			if err := p.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the topic to be dropped", func() bool { return drop.Apply(t.Context()) == nil })
+			own := topology.Topology{Tenants: map[string]topology.Tenant{"public": {Namespaces: map[string]topology.Namespace{"default": {}}}}}
+			if drop, err = topology.NewDropPlan(t.Context(), c, own); err != nil || len(drop.Refusals) != 1 || len(drop.Changes) != 0 {
+				t.Errorf("%v\n%v", err, drop)
+			}
+			if _, err := topology.Read(t.Context(), c, tenant); !errors.Is(err, topology.ErrNotFound) {
+				t.Error(err)
+			}
+		})
 	}
 }
 
@@ -275,161 +290,173 @@ func front(tb testing.TB, s server, answer func(w http.ResponseWriter, r *http.R
 }
 
 // TestUnsupported: a policy that a server does not know is not the same as one that is not set.
-func TestUnsupported(t *testing.T) { onEach(t, testUnsupported) }
-
-func testUnsupported(t *testing.T, s server) {
-	for _, status := range []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented} {
-		c := front(t, s, func(w http.ResponseWriter, r *http.Request) bool {
-			unknown := strings.HasSuffix(r.URL.Path, "/deduplicationEnabled") || strings.HasSuffix(r.URL.Path, "/antiAffinity")
-			if unknown {
-				http.Error(w, "no such thing", status)
+func TestUnsupported(t *testing.T) {
+	for name, start := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			for _, status := range []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented} {
+				c := front(t, s, func(w http.ResponseWriter, r *http.Request) bool {
+					unknown := strings.HasSuffix(r.URL.Path, "/deduplicationEnabled") || strings.HasSuffix(r.URL.Path, "/antiAffinity")
+					if unknown {
+						http.Error(w, "no such thing", status)
+					}
+					return unknown
+				})
+				tenant := tenantName(t, c)
+				plain := events(tenant, map[string]topology.Topic{"orders": {}})
+				apply(t, c, plain, topology.Options{ResetUndeclared: true})
+				have := read(t, c, tenant)
+				contains(t, have, "orders")
+				want := events(tenant, map[string]topology.Topic{"orders": {Policies: topology.Policies{Deduplication: topology.On}}})
+				contains(t, plan(t, c, want, topology.Options{}).String(), "refused: topic persistent://"+tenant+"/events/orders: deduplication: the server does not know it",
+					fmt.Sprint(status), "no such thing")
 			}
-			return unknown
 		})
-		tenant := tenantName(t, c)
-		plain := events(tenant, map[string]topology.Topic{"orders": {}})
-		apply(t, c, plain, topology.Options{ResetUndeclared: true})
-		have := read(t, c, tenant)
-		contains(t, have, "orders")
-		want := events(tenant, map[string]topology.Topic{"orders": {Policies: topology.Policies{Deduplication: topology.On}}})
-		contains(t, plan(t, c, want, topology.Options{}).String(), "refused: topic persistent://"+tenant+"/events/orders: deduplication: the server does not know it",
-			fmt.Sprint(status), "no such thing")
 	}
 }
 
 // TestTrouble: requests are tried again; what another made meanwhile is no error; what is refused is not tried again.
-func TestTrouble(t *testing.T) { onEach(t, testTrouble) }
-
-func testTrouble(t *testing.T, s server) {
-	var requests, denied atomic.Int64
-	var lost atomic.Bool
-	c := front(t, s, func(w http.ResponseWriter, r *http.Request) bool {
-		switch {
-		case strings.HasSuffix(r.URL.Path, "/denied"):
-			denied.Add(1)
-			http.Error(w, `{"reason":"not yours"}`, http.StatusForbidden)
-			return true
-		case requests.Add(1)%3 == 0:
-			http.Error(w, "later", http.StatusServiceUnavailable)
-			return true
-		case lost.Load() && r.Method == http.MethodPut: // it is done, but the answer is lost
-			lost.Store(false)
-			request := r.Clone(r.Context())
-			request.URL, _ = url.Parse(s.admin + r.URL.RequestURI())
-			request.RequestURI = ""
-			transport := &http.Transport{DisableKeepAlives: true}
-			answer, err := transport.RoundTrip(request)
-			if err != nil {
-				t.Error(err)
-			} else {
-				_ = answer.Body.Close()
+func TestTrouble(t *testing.T) {
+	for name, start := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			var requests, denied atomic.Int64
+			var lost atomic.Bool
+			c := front(t, s, func(w http.ResponseWriter, r *http.Request) bool {
+				switch {
+				case strings.HasSuffix(r.URL.Path, "/denied"):
+					denied.Add(1)
+					http.Error(w, `{"reason":"not yours"}`, http.StatusForbidden)
+					return true
+				case requests.Add(1)%3 == 0:
+					http.Error(w, "later", http.StatusServiceUnavailable)
+					return true
+				case lost.Load() && r.Method == http.MethodPut: // it is done, but the answer is lost
+					lost.Store(false)
+					request := r.Clone(r.Context())
+					request.URL, _ = url.Parse(s.admin + r.URL.RequestURI())
+					request.RequestURI = ""
+					transport := &http.Transport{DisableKeepAlives: true}
+					answer, err := transport.RoundTrip(request)
+					if err != nil {
+						t.Error(err)
+					} else {
+						_ = answer.Body.Close()
+					}
+					http.Error(w, "lost", http.StatusBadGateway)
+					return true
+				}
+				return false
+			})
+			tenant := tenantName(t, c)
+			want := events(tenant, map[string]topology.Topic{"orders": {Partitions: 2}, "none": {}})
+			p := plan(t, c, want, topology.Options{})
+			for _, change := range p.Changes {
+				t.Log(change)
 			}
-			http.Error(w, "lost", http.StatusBadGateway)
-			return true
-		}
-		return false
-	})
-	tenant := tenantName(t, c)
-	want := events(tenant, map[string]topology.Topic{"orders": {Partitions: 2}, "none": {}})
-	p := plan(t, c, want, topology.Options{})
-	for _, change := range p.Changes {
-		t.Log(change)
-	}
-	lost.Store(true)
-	if err := p.Apply(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Apply(t.Context()); err != nil { // all of it is there
-		t.Error(err)
-	}
-	other := plan(t, c, events(tenant, map[string]topology.Topic{"late": {Partitions: 4}}), topology.Options{})
-	apply(t, c, events(tenant, map[string]topology.Topic{"late": {Partitions: 2}}), topology.Options{})
-	if err := other.Apply(t.Context()); !errors.Is(err, topology.ErrRefused) {
-		t.Errorf("a topic that another made with other partitions: %v", err)
-	}
-	_, err := topology.NewPlan(t.Context(), c, one("denied", topology.Namespace{}), topology.Options{})
-	if err == nil || denied.Load() != 1 || !strings.Contains(err.Error(), "tenant denied") || !strings.Contains(err.Error(), "not yours") {
-		t.Errorf("%d requests: %v", denied.Load(), err)
+			lost.Store(true)
+			if err := p.Apply(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Apply(t.Context()); err != nil { // all of it is there
+				t.Error(err)
+			}
+			other := plan(t, c, events(tenant, map[string]topology.Topic{"late": {Partitions: 4}}), topology.Options{})
+			apply(t, c, events(tenant, map[string]topology.Topic{"late": {Partitions: 2}}), topology.Options{})
+			if err := other.Apply(t.Context()); !errors.Is(err, topology.ErrRefused) {
+				t.Errorf("a topic that another made with other partitions: %v", err)
+			}
+			_, err := topology.NewPlan(t.Context(), c, one("denied", topology.Namespace{}), topology.Options{})
+			if err == nil || denied.Load() != 1 || !strings.Contains(err.Error(), "tenant denied") || !strings.Contains(err.Error(), "not yours") {
+				t.Errorf("%d requests: %v", denied.Load(), err)
+			}
+		})
 	}
 }
 
 // TestDeadLetterTopic: the declared topic is the one that pulsarx writes to, and its subscription keeps the letters.
-func TestDeadLetterTopic(t *testing.T) { onReal(t, testDeadLetterTopic) }
-
-func testDeadLetterTopic(t *testing.T, s server) {
-	c := s.client(t)
-	tenant := tenantName(t, c)
-	apply(t, c, events(tenant, map[string]topology.Topic{"orders": {Partitions: 2, Subscriptions: map[string]topology.Subscription{
-		"billing": {DeadLetter: &topology.DeadLetter{Policies: topology.Policies{Retention: &topology.Retention{Time: topology.Infinite}}}},
-	}}}), topology.Options{})
-	name := "persistent://" + tenant + "/events/orders"
-	p, err := pulsarx.NewProducer(t.Context(), c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: name})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := p.Send(t.Context(), "bad"); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	consumer, err := pulsarx.NewConsumer(t.Context(), c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{name}, Subscription: "billing"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	done := make(chan error, 1)
-	go func() {
-		done <- consumer.Run(ctx, func(context.Context, []pulsarx.Message[string]) error { return pulsarx.Permanent(errors.New("bad")) })
-	}()
-	drain(t, c, name+"-billing-DLQ", "dead-letters", 1)
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	have, err := topology.Read(t.Context(), c, tenant)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var topics []string
-	for name := range have.Tenants[tenant].Namespaces["events"].Topics {
-		topics = append(topics, name)
-	}
-	slices.Sort(topics)
-	if !slices.Equal(topics, []string{"orders", "orders-billing-DLQ"}) {
-		t.Error(topics)
+func TestDeadLetterTopic(t *testing.T) {
+	for name, start := range realServer {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			c := s.client(t)
+			tenant := tenantName(t, c)
+			apply(t, c, events(tenant, map[string]topology.Topic{"orders": {Partitions: 2, Subscriptions: map[string]topology.Subscription{
+				"billing": {DeadLetter: &topology.DeadLetter{Policies: topology.Policies{Retention: &topology.Retention{Time: topology.Infinite}}}},
+			}}}), topology.Options{})
+			name := "persistent://" + tenant + "/events/orders"
+			p, err := pulsarx.NewProducer(t.Context(), c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := p.Send(t.Context(), "bad"); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Close(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			consumer, err := pulsarx.NewConsumer(t.Context(), c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{name}, Subscription: "billing"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			done := make(chan error, 1)
+			go func() {
+				done <- consumer.Run(ctx, func(context.Context, []pulsarx.Message[string]) error { return pulsarx.Permanent(errors.New("bad")) })
+			}()
+			drain(t, c, name+"-billing-DLQ", "dead-letters", 1)
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+			have, err := topology.Read(t.Context(), c, tenant)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var topics []string
+			for name := range have.Tenants[tenant].Namespaces["events"].Topics {
+				topics = append(topics, name)
+			}
+			slices.Sort(topics)
+			if !slices.Equal(topics, []string{"orders", "orders-billing-DLQ"}) {
+				t.Error(topics)
+			}
+		})
 	}
 }
 
 // TestWarnings: what is lost is said before.
-func TestWarnings(t *testing.T) { onReal(t, testWarnings) }
-
-func testWarnings(t *testing.T, s server) {
-	c := s.client(t)
-	tenant := tenantName(t, c)
-	retained := func(r topology.Retention, o topology.Offload) topology.Policies {
-		return topology.Policies{Retention: &r, Offload: &o}
+func TestWarnings(t *testing.T) {
+	for name, start := range realServer {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			c := s.client(t)
+			tenant := tenantName(t, c)
+			retained := func(r topology.Retention, o topology.Offload) topology.Policies {
+				return topology.Policies{Retention: &r, Offload: &o}
+			}
+			for text, p := range map[string]topology.Policies{
+				"no retention is set":                                         {Offload: &topology.Offload{Threshold: topology.GiB}},
+				"but retention none deletes what is beyond it":                retained(topology.Retention{}, topology.Offload{Threshold: topology.GiB}),
+				"but retention {time: 7d, size: infinite} deletes what":       retained(topology.Retention{Time: topology.Week}, topology.Offload{Threshold: topology.GiB}),
+				"it keeps 1GiB, so that the threshold of 2GiB is not":         retained(topology.Retention{Size: topology.GiB}, topology.Offload{Threshold: 2 * topology.GiB}),
+				"it keeps 1d, so that the threshold of 2d is not":             retained(topology.Retention{Time: topology.Day}, topology.Offload{ThresholdTime: 2 * topology.Day}),
+				"the deletion lag of 2d is longer; retention: infinite keeps": retained(topology.Retention{Time: topology.Day}, topology.Offload{Threshold: 1, DeletionLag: 2 * topology.Day}),
+				"": retained(topology.Retention{Time: topology.Infinite}, topology.Offload{Threshold: topology.GiB}),
+				"backlogSize drops messages that no consumer has handled, at 1GiB": {BacklogSize: &topology.SizeQuota{Limit: topology.GiB, Policy: topology.EvictBacklog}},
+			} {
+				got := plan(t, c, one(tenant, topology.Namespace{Policies: p, Topics: map[string]topology.Topic{"orders": {}}}), topology.Options{})
+				if text == "" && len(got.Warnings) > 0 || text != "" && (len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], text)) {
+					t.Errorf("%q: %q", text, got.Warnings)
+				}
+			}
+			many := plan(t, c, events(tenant, map[string]topology.Topic{"orders": {Partitions: 2000}}), topology.Options{})
+			contains(t, many.String(), "2000 partitions: each costs")
+			// What the cluster has counts too: a threshold that is declared beside a retention that is not.
+			apply(t, c, one(tenant, topology.Namespace{Policies: topology.Policies{Retention: &topology.Retention{Time: topology.Day}}}), topology.Options{})
+			have := plan(t, c, one(tenant, topology.Namespace{Policies: topology.Policies{Offload: &topology.Offload{Threshold: topology.GiB}}}), topology.Options{})
+			contains(t, have.String(), "retention {time: 1d, size: infinite} deletes what")
+		})
 	}
-	for text, p := range map[string]topology.Policies{
-		"no retention is set":                                         {Offload: &topology.Offload{Threshold: topology.GiB}},
-		"but retention none deletes what is beyond it":                retained(topology.Retention{}, topology.Offload{Threshold: topology.GiB}),
-		"but retention {time: 7d, size: infinite} deletes what":       retained(topology.Retention{Time: topology.Week}, topology.Offload{Threshold: topology.GiB}),
-		"it keeps 1GiB, so that the threshold of 2GiB is not":         retained(topology.Retention{Size: topology.GiB}, topology.Offload{Threshold: 2 * topology.GiB}),
-		"it keeps 1d, so that the threshold of 2d is not":             retained(topology.Retention{Time: topology.Day}, topology.Offload{ThresholdTime: 2 * topology.Day}),
-		"the deletion lag of 2d is longer; retention: infinite keeps": retained(topology.Retention{Time: topology.Day}, topology.Offload{Threshold: 1, DeletionLag: 2 * topology.Day}),
-		"": retained(topology.Retention{Time: topology.Infinite}, topology.Offload{Threshold: topology.GiB}),
-		"backlogSize drops messages that no consumer has handled, at 1GiB": {BacklogSize: &topology.SizeQuota{Limit: topology.GiB, Policy: topology.EvictBacklog}},
-	} {
-		got := plan(t, c, one(tenant, topology.Namespace{Policies: p, Topics: map[string]topology.Topic{"orders": {}}}), topology.Options{})
-		if text == "" && len(got.Warnings) > 0 || text != "" && (len(got.Warnings) != 1 || !strings.Contains(got.Warnings[0], text)) {
-			t.Errorf("%q: %q", text, got.Warnings)
-		}
-	}
-	many := plan(t, c, events(tenant, map[string]topology.Topic{"orders": {Partitions: 2000}}), topology.Options{})
-	contains(t, many.String(), "2000 partitions: each costs")
-	// What the cluster has counts too: a threshold that is declared beside a retention that is not.
-	apply(t, c, one(tenant, topology.Namespace{Policies: topology.Policies{Retention: &topology.Retention{Time: topology.Day}}}), topology.Options{})
-	have := plan(t, c, one(tenant, topology.Namespace{Policies: topology.Policies{Offload: &topology.Offload{Threshold: topology.GiB}}}), topology.Options{})
-	contains(t, have.String(), "retention {time: 1d, size: infinite} deletes what")
 }

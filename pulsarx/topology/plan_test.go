@@ -24,65 +24,68 @@ func allOf(tb testing.TB, tenant string) topology.Topology {
 }
 
 // TestAll: everything that can be declared is planned, applied, reads back as it was declared, and is dropped as one.
-func TestAll(t *testing.T) { onReal(t, testAll) }
+func TestAll(t *testing.T) {
+	for name, start := range realServer {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			c := s.client(t)
+			tenant := tenantName(t, c)
+			want := allOf(t, tenant)
+			text := apply(t, c, want, topology.Options{})
+			golden, err := os.ReadFile("testdata/all.plan")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.ReplaceAll(text, tenant, "TENANT"); got != string(golden) {
+				t.Errorf("the plan is not testdata/all.plan:\n%s", got)
+			}
+			// Topics with an offload driver cannot be opened where the broker lacks it, not even to be read or deleted.
+			archive := want.Tenants[tenant].Namespaces["archive"]
+			old := archive.Topics["2025"]
+			archive.Offload, archive.Reset = nil, []string{"offload"}
+			old.Offload, old.Reset = nil, []string{"offload"}
+			archive.Topics["2025"] = old
+			want.Tenants[tenant].Namespaces["archive"] = archive
+			apply(t, c, want, topology.Options{})
 
-func testAll(t *testing.T, s server) {
-	c := s.client(t)
-	tenant := tenantName(t, c)
-	want := allOf(t, tenant)
-	text := apply(t, c, want, topology.Options{})
-	golden, err := os.ReadFile("testdata/all.plan")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got := strings.ReplaceAll(text, tenant, "TENANT"); got != string(golden) {
-		t.Errorf("the plan is not testdata/all.plan:\n%s", got)
-	}
-	// Topics with an offload driver cannot be opened where the broker lacks it, not even to be read or deleted.
-	archive := want.Tenants[tenant].Namespaces["archive"]
-	old := archive.Topics["2025"]
-	archive.Offload, archive.Reset = nil, []string{"offload"}
-	old.Offload, old.Reset = nil, []string{"offload"}
-	archive.Topics["2025"] = old
-	want.Tenants[tenant].Namespaces["archive"] = archive
-	apply(t, c, want, topology.Options{})
+			have, err := topology.Read(t.Context(), c, tenant)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, o := range []topology.Options{{}, {ResetUndeclared: true, DeleteUndeclared: true}} {
+				have.Isolation = want.Isolation
+				if p := plan(t, c, have, o); !p.Empty() {
+					t.Errorf("what was read is not what is there:\n%s", p)
+				}
+				if p := plan(t, c, want, o); !p.Empty() {
+					t.Errorf("more is there than was declared:\n%s", p)
+				}
+			}
+			yaml, err := have.YAML()
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := topology.Parse(yaml)
+			if err != nil || !reflect.DeepEqual(again, parsed(t, again)) {
+				t.Fatalf("%v of\n%s", err, yaml)
+			}
+			if p := plan(t, c, again, topology.Options{ResetUndeclared: true, DeleteUndeclared: true}); !p.Empty() {
+				t.Errorf("the YAML of what was read is not what is there:\n%s\n%s", p, yaml)
+			}
 
-	have, err := topology.Read(t.Context(), c, tenant)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, o := range []topology.Options{{}, {ResetUndeclared: true, DeleteUndeclared: true}} {
-		have.Isolation = want.Isolation
-		if p := plan(t, c, have, o); !p.Empty() {
-			t.Errorf("what was read is not what is there:\n%s", p)
-		}
-		if p := plan(t, c, want, o); !p.Empty() {
-			t.Errorf("more is there than was declared:\n%s", p)
-		}
-	}
-	yaml, err := have.YAML()
-	if err != nil {
-		t.Fatal(err)
-	}
-	again, err := topology.Parse(yaml)
-	if err != nil || !reflect.DeepEqual(again, parsed(t, again)) {
-		t.Fatalf("%v of\n%s", err, yaml)
-	}
-	if p := plan(t, c, again, topology.Options{ResetUndeclared: true, DeleteUndeclared: true}); !p.Empty() {
-		t.Errorf("the YAML of what was read is not what is there:\n%s\n%s", p, yaml)
-	}
-
-	drop, err := topology.NewDropPlan(t.Context(), c, want)
-	if err != nil {
-		t.Fatal(err)
-	}
-	contains(t, drop.String(), "- topic persistent://"+tenant+"/events/orders (holds 0B, 0 messages are not acknowledged, of subscriptions audit, billing)",
-		"- topic non-persistent://"+tenant+"/events/ticks", "- namespace "+tenant+"/events\n", "- tenant "+tenant+"\n", "isolation."+tenant+"-policy")
-	if err := drop.Apply(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if drop, err = topology.NewDropPlan(t.Context(), c, want); err != nil || !drop.Empty() {
-		t.Errorf("after dropping: %v\n%v", err, drop)
+			drop, err := topology.NewDropPlan(t.Context(), c, want)
+			if err != nil {
+				t.Fatal(err)
+			}
+			contains(t, drop.String(), "- topic persistent://"+tenant+"/events/orders (holds 0B, 0 messages are not acknowledged, of subscriptions audit, billing)",
+				"- topic non-persistent://"+tenant+"/events/ticks", "- namespace "+tenant+"/events\n", "- tenant "+tenant+"\n", "isolation."+tenant+"-policy")
+			if err := drop.Apply(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if drop, err = topology.NewDropPlan(t.Context(), c, want); err != nil || !drop.Empty() {
+				t.Errorf("after dropping: %v\n%v", err, drop)
+			}
+		})
 	}
 }
 

@@ -52,54 +52,57 @@ var policies = []struct {
 }
 
 // TestPolicies: each policy is set, changed and taken back, on a namespace and on a topic, alone. Apply reads each back.
-func TestPolicies(t *testing.T) { onReal(t, testPolicies) }
-
-func testPolicies(t *testing.T, s server) {
-	c := s.client(t)
-	tenant := tenantName(t, c)
-	apply(t, c, events(tenant, map[string]topology.Topic{"orders": {Partitions: 2}}), topology.Options{})
-	declare := func(level, text string) topology.Topology {
-		// Where a topic is open, some values would bring it down: groups of bookies and drivers that are not there.
-		head := "tenants:\n  " + tenant + ":\n    namespaces:\n      empty:\n"
-		if level == "topic" {
-			head = strings.Replace(head, "empty", "events", 1) + "        topics:\n          orders:\n            partitions: 2\n    "
-		}
-		return parse(t, head+"        "+text)
-	}
-	apply(t, c, declare("namespace", "permissions: {}"), topology.Options{})
-	for _, policy := range policies {
-		for _, level := range []string{"namespace", "topic"} {
-			if level == "namespace" && !policy.namespace || level == "topic" && !policy.topic {
-				continue
+func TestPolicies(t *testing.T) {
+	for name, start := range realServer {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			c := s.client(t)
+			tenant := tenantName(t, c)
+			apply(t, c, events(tenant, map[string]topology.Topic{"orders": {Partitions: 2}}), topology.Options{})
+			declare := func(level, text string) topology.Topology {
+				// Where a topic is open, some values would bring it down: groups of bookies and drivers that are not there.
+				head := "tenants:\n  " + tenant + ":\n    namespaces:\n      empty:\n"
+				if level == "topic" {
+					head = strings.Replace(head, "empty", "events", 1) + "        topics:\n          orders:\n            partitions: 2\n    "
+				}
+				return parse(t, head+"        "+text)
 			}
-			t.Run(level+"/"+policy.name, func(t *testing.T) {
-				step := func(text, from, to string) {
-					t.Helper()
-					got := apply(t, c, declare(level, text), topology.Options{})
-					want := fmt.Sprintf("    ~ %s: %s -> %s\n", policy.name, from, to)
-					switch {
-					case from == "":
-						want = fmt.Sprintf("    + %s: %s\n", policy.name, to)
-					case to == "":
-						want = fmt.Sprintf("    - %s: %s -> not set\n", policy.name, from)
+			apply(t, c, declare("namespace", "permissions: {}"), topology.Options{})
+			for _, policy := range policies {
+				for _, level := range []string{"namespace", "topic"} {
+					if level == "namespace" && !policy.namespace || level == "topic" && !policy.topic {
+						continue
 					}
-					contains(t, got, want)
-					if strings.Count(got, "\n")-strings.Count(got, "\nwarning:") != 3 {
-						t.Errorf("more is planned:\n%s", got)
-					}
+					t.Run(level+"/"+policy.name, func(t *testing.T) {
+						step := func(text, from, to string) {
+							t.Helper()
+							got := apply(t, c, declare(level, text), topology.Options{})
+							want := fmt.Sprintf("    ~ %s: %s -> %s\n", policy.name, from, to)
+							switch {
+							case from == "":
+								want = fmt.Sprintf("    + %s: %s\n", policy.name, to)
+							case to == "":
+								want = fmt.Sprintf("    - %s: %s -> not set\n", policy.name, from)
+							}
+							contains(t, got, want)
+							if strings.Count(got, "\n")-strings.Count(got, "\nwarning:") != 3 {
+								t.Errorf("more is planned:\n%s", got)
+							}
+						}
+						last := policy.first
+						step(policy.name+": "+policy.first, policy.without, policy.first)
+						if policy.second != "" {
+							step(policy.name+": "+policy.second, policy.first, policy.second)
+							last = policy.second
+						}
+						if policy.final {
+							return
+						}
+						step("reset: ["+policy.name+"]", last, policy.without)
+					})
 				}
-				last := policy.first
-				step(policy.name+": "+policy.first, policy.without, policy.first)
-				if policy.second != "" {
-					step(policy.name+": "+policy.second, policy.first, policy.second)
-					last = policy.second
-				}
-				if policy.final {
-					return
-				}
-				step("reset: ["+policy.name+"]", last, policy.without)
-			})
-		}
+			}
+		})
 	}
 }
 
@@ -127,60 +130,66 @@ func parse(tb testing.TB, text string) topology.Topology {
 }
 
 // TestQuotas: whatever order of retention and quotas Pulsar wants, Apply finds it.
-func TestQuotas(t *testing.T) { onReal(t, testQuotas) }
-
-func testQuotas(t *testing.T, s server) {
-	c := s.client(t)
-	tenant := tenantName(t, c)
-	small := topology.Policies{
-		Retention:   &topology.Retention{Time: topology.Hour, Size: 100 * topology.MiB},
-		BacklogSize: &topology.SizeQuota{Limit: 10 * topology.MiB}, BacklogAge: &topology.AgeQuota{Limit: topology.Minute},
-	}
-	large := topology.Policies{
-		Retention:   &topology.Retention{Time: topology.Week, Size: 100 * topology.GiB},
-		BacklogSize: &topology.SizeQuota{Limit: 50 * topology.GiB}, BacklogAge: &topology.AgeQuota{Limit: topology.Day},
-	}
-	between := small // a quota changes beside a finite retention
-	between.BacklogAge = &topology.AgeQuota{Limit: 2 * topology.Minute}
-	endless := topology.Policies{Retention: &topology.Retention{Size: topology.Infinite}, BacklogSize: &topology.SizeQuota{Limit: topology.Infinite}}
-	for i, p := range []topology.Policies{small, large, small, between, endless, between, small} {
-		n := topology.Namespace{Topics: map[string]topology.Topic{"orders": {}}}
-		t.Logf("namespace, step %d", i)
-		n.Policies = p
-		apply(t, c, one(tenant, n), topology.Options{})
-	}
-	for i, p := range []topology.Policies{small, large, small, between, endless, between, small} {
-		t.Logf("topic, step %d", i)
-		apply(t, c, one(tenant, topology.Namespace{Topics: map[string]topology.Topic{"orders": {Policies: p}}}), topology.Options{})
+func TestQuotas(t *testing.T) {
+	for name, start := range realServer {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			c := s.client(t)
+			tenant := tenantName(t, c)
+			small := topology.Policies{
+				Retention:   &topology.Retention{Time: topology.Hour, Size: 100 * topology.MiB},
+				BacklogSize: &topology.SizeQuota{Limit: 10 * topology.MiB}, BacklogAge: &topology.AgeQuota{Limit: topology.Minute},
+			}
+			large := topology.Policies{
+				Retention:   &topology.Retention{Time: topology.Week, Size: 100 * topology.GiB},
+				BacklogSize: &topology.SizeQuota{Limit: 50 * topology.GiB}, BacklogAge: &topology.AgeQuota{Limit: topology.Day},
+			}
+			between := small // a quota changes beside a finite retention
+			between.BacklogAge = &topology.AgeQuota{Limit: 2 * topology.Minute}
+			endless := topology.Policies{Retention: &topology.Retention{Size: topology.Infinite}, BacklogSize: &topology.SizeQuota{Limit: topology.Infinite}}
+			for i, p := range []topology.Policies{small, large, small, between, endless, between, small} {
+				n := topology.Namespace{Topics: map[string]topology.Topic{"orders": {}}}
+				t.Logf("namespace, step %d", i)
+				n.Policies = p
+				apply(t, c, one(tenant, n), topology.Options{})
+			}
+			for i, p := range []topology.Policies{small, large, small, between, endless, between, small} {
+				t.Logf("topic, step %d", i)
+				apply(t, c, one(tenant, topology.Namespace{Topics: map[string]topology.Topic{"orders": {Policies: p}}}), topology.Options{})
+			}
+		})
 	}
 }
 
 // TestCredentials: what an offload policy has beside what is declared stays, and is never shown.
-func TestCredentials(t *testing.T) { onReal(t, testCredentials) }
-
-func testCredentials(t *testing.T, s server) {
-	c := s.client(t)
-	tenant := tenantName(t, c)
-	n := topology.Namespace{}
-	apply(t, c, one(tenant, n), topology.Options{})
-	path := "/namespaces/" + tenant + "/events/offloadPolicies"
-	if err := c.Admin(t.Context(), "POST", path, map[string]any{
-		"managedLedgerOffloadDriver": "aws-s3", "managedLedgerOffloadBucket": "a", "managedLedgerOffloadThresholdInBytes": 1 << 30,
-		"s3ManagedLedgerOffloadCredentialId": "my-id", "s3ManagedLedgerOffloadCredentialSecret": "my-secret",
-	}, nil); err != nil {
-		t.Fatal(err)
-	}
-	if have := read(t, c, tenant); strings.Contains(have, "my-") {
-		t.Errorf("credentials are read:\n%s", have)
-	}
-	n.Offload = &topology.Offload{Driver: "aws-s3", Bucket: "b", DeletionLag: topology.Hour}
-	text := apply(t, c, one(tenant, n), topology.Options{})
-	contains(t, text, "~ offload: {driver: aws-s3, bucket: a, threshold: 1GiB} -> {driver: aws-s3, bucket: b, deletionLag: 1h}")
-	if strings.Contains(text, "my-") {
-		t.Errorf("credentials are planned:\n%s", text)
-	}
-	var have map[string]any
-	if err := c.Admin(t.Context(), "GET", path, nil, &have); err != nil || have["s3ManagedLedgerOffloadCredentialSecret"] != "my-secret" {
-		t.Error("the secret is gone", err)
+func TestCredentials(t *testing.T) {
+	for name, start := range realServer {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			c := s.client(t)
+			tenant := tenantName(t, c)
+			n := topology.Namespace{}
+			apply(t, c, one(tenant, n), topology.Options{})
+			path := "/namespaces/" + tenant + "/events/offloadPolicies"
+			if err := c.Admin(t.Context(), "POST", path, map[string]any{
+				"managedLedgerOffloadDriver": "aws-s3", "managedLedgerOffloadBucket": "a", "managedLedgerOffloadThresholdInBytes": 1 << 30,
+				"s3ManagedLedgerOffloadCredentialId": "my-id", "s3ManagedLedgerOffloadCredentialSecret": "my-secret",
+			}, nil); err != nil {
+				t.Fatal(err)
+			}
+			if have := read(t, c, tenant); strings.Contains(have, "my-") {
+				t.Errorf("credentials are read:\n%s", have)
+			}
+			n.Offload = &topology.Offload{Driver: "aws-s3", Bucket: "b", DeletionLag: topology.Hour}
+			text := apply(t, c, one(tenant, n), topology.Options{})
+			contains(t, text, "~ offload: {driver: aws-s3, bucket: a, threshold: 1GiB} -> {driver: aws-s3, bucket: b, deletionLag: 1h}")
+			if strings.Contains(text, "my-") {
+				t.Errorf("credentials are planned:\n%s", text)
+			}
+			var have map[string]any
+			if err := c.Admin(t.Context(), "GET", path, nil, &have); err != nil || have["s3ManagedLedgerOffloadCredentialSecret"] != "my-secret" {
+				t.Error("the secret is gone", err)
+			}
+		})
 	}
 }

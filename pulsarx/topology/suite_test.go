@@ -18,23 +18,24 @@ import (
 // server is what a test runs against.
 type server struct{ url, admin string }
 
-// onEach runs a test on the in-process broker, and on the real Pulsar where PULSAR_URL is set.
-func onEach(t *testing.T, test func(*testing.T, server)) {
-	t.Run("pulsartest", func(t *testing.T) {
-		broker, err := pulsartest.NewBroker(pulsartest.Options{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { broker.Close() })
-		test(t, server{broker.URL(), broker.AdminURL()})
-	})
-	onReal(t, test)
+// servers are the in-process broker, and the real Pulsar where PULSAR_URL is set.
+var servers = map[string]func(testing.TB) server{"pulsartest": inProcess, "pulsar": realPulsar}
+
+var realServer = map[string]func(testing.TB) server{"pulsar": realPulsar}
+
+func inProcess(tb testing.TB) server {
+	tb.Helper()
+	broker, err := pulsartest.NewBroker(pulsartest.Options{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { broker.Close() })
+	return server{broker.URL(), broker.AdminURL()}
 }
 
-func onReal(t *testing.T, test func(*testing.T, server)) {
-	t.Run("pulsar", func(t *testing.T) {
-		test(t, server{servicetest.Env(t, "PULSAR_URL"), servicetest.Env(t, "PULSAR_ADMIN_URL")})
-	})
+func realPulsar(tb testing.TB) server {
+	tb.Helper()
+	return server{servicetest.Env(tb, "PULSAR_URL"), servicetest.Env(tb, "PULSAR_ADMIN_URL")}
 }
 
 func (s server) client(tb testing.TB) *pulsarx.Client {
