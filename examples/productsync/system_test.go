@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	_ "embed" // for products.sql
 	"encoding/json"
 	"fmt"
@@ -382,7 +383,7 @@ func (s *system) deadLettersNow(tb testing.TB) [][]byte {
 			all = append(all, values...)
 			return nil
 		}))
-	if err != nil {
+	if err != nil && !errors.Is(err, pulsarx.ErrNoTopic) { // which comes with the first dead letter
 		tb.Fatal(err)
 	}
 	return all
