@@ -43,54 +43,63 @@ type adminFunc func(b *Broker, r *adminRequest) (any, error)
 
 // adminRoutes are the routes below /admin/v2 that the broker has. Where a route is about a topic, {t}/{n}/{topic} name it.
 var adminRoutes = map[string]adminFunc{
-	"GET /clusters":                          func(*Broker, *adminRequest) (any, error) { return []string{clusterName}, nil },
-	"GET /brokers/health":                    func(*Broker, *adminRequest) (any, error) { return plainText("ok"), nil },
-	"GET /brokers/version":                   func(*Broker, *adminRequest) (any, error) { return plainText("4.0.8"), nil },
-	"GET /tenants":                           adminTenants,
-	"GET /tenants/{t}":                       adminTenant,
-	"PUT /tenants/{t}":                       adminCreateTenant,
-	"DELETE /tenants/{t}":                    adminDeleteTenant,
-	"GET /namespaces/{t}":                    adminNamespaces,
-	"GET /namespaces/{t}/{n}":                adminNamespace,
-	"PUT /namespaces/{t}/{n}":                adminCreateNamespace,
-	"DELETE /namespaces/{t}/{n}":             adminDeleteNamespace,
-	"GET /namespaces/{t}/{n}/topics":         adminTopics,
-	"GET /namespaces/{t}/{n}/deduplication":  adminDeduplication,
-	"POST /namespaces/{t}/{n}/deduplication": adminSetDeduplication,
-	"GET /persistent/{t}/{n}":                adminTopics,
-	"GET /persistent/{t}/{n}/partitioned":    adminPartitionedTopics,
+	"GET /clusters":                                          func(*Broker, *adminRequest) (any, error) { return []string{clusterName}, nil },
+	"GET /brokers/health":                                    func(*Broker, *adminRequest) (any, error) { return plainText("ok"), nil },
+	"GET /brokers/version":                                   func(*Broker, *adminRequest) (any, error) { return plainText("4.0.8"), nil },
+	"GET /clusters/{c}/namespaceIsolationPolicies":           adminIsolation,
+	"GET /clusters/{c}/namespaceIsolationPolicies/{name}":    adminIsolation,
+	"POST /clusters/{c}/namespaceIsolationPolicies/{name}":   adminIsolation,
+	"DELETE /clusters/{c}/namespaceIsolationPolicies/{name}": adminIsolation,
+	"GET /tenants":                                           adminTenants,
+	"GET /tenants/{t}":                                       adminTenant,
+	"PUT /tenants/{t}":                                       adminCreateTenant,
+	"POST /tenants/{t}":                                      adminUpdateTenant,
+	"DELETE /tenants/{t}":                                    adminDeleteTenant,
+	"GET /namespaces/{t}":                                    adminNamespaces,
+	"GET /namespaces/{t}/{n}":                                adminNamespace,
+	"PUT /namespaces/{t}/{n}":                                adminCreateNamespace,
+	"DELETE /namespaces/{t}/{n}":                             adminDeleteNamespace,
+	"GET /namespaces/{t}/{n}/topics":                         adminTopics,
+	"GET /persistent/{t}/{n}":                                adminTopics,
+	"GET /persistent/{t}/{n}/partitioned":                    adminPartitionedTopics,
 
-	"PUT /persistent/{t}/{n}/{topic}":                                      adminCreateTopic,
-	"DELETE /persistent/{t}/{n}/{topic}":                                   adminDeleteTopic,
-	"GET /persistent/{t}/{n}/{topic}/partitions":                           adminPartitions,
-	"PUT /persistent/{t}/{n}/{topic}/partitions":                           adminCreatePartitioned,
-	"POST /persistent/{t}/{n}/{topic}/partitions":                          adminGrow,
-	"DELETE /persistent/{t}/{n}/{topic}/partitions":                        adminDeletePartitioned,
-	"GET /persistent/{t}/{n}/{topic}/stats":                                adminStats,
-	"GET /persistent/{t}/{n}/{topic}/partitioned-stats":                    adminPartitionedStats,
-	"GET /persistent/{t}/{n}/{topic}/internalStats":                        adminInternalStats,
-	"GET /persistent/{t}/{n}/{topic}/lastMessageId":                        adminLastMessageID,
-	"GET /persistent/{t}/{n}/{topic}/messageid/{millis}":                   adminMessageIDAt,
-	"PUT /persistent/{t}/{n}/{topic}/unload":                               adminUnload,
-	"POST /persistent/{t}/{n}/{topic}/terminate":                           adminTerminate,
-	"GET /persistent/{t}/{n}/{topic}/subscriptions":                        adminSubscriptions,
-	"PUT /persistent/{t}/{n}/{topic}/subscription/{sub}":                   adminSubscribe,
-	"DELETE /persistent/{t}/{n}/{topic}/subscription/{sub}":                adminUnsubscribe,
-	"POST /persistent/{t}/{n}/{topic}/subscription/{sub}/resetcursor/{ms}": adminResetToTime,
-	"POST /persistent/{t}/{n}/{topic}/subscription/{sub}/resetcursor":      adminResetToID,
-	"POST /persistent/{t}/{n}/{topic}/subscription/{sub}/skip_all":         adminSkipAll,
+	"PUT /persistent/{t}/{n}/{topic}":                                                  adminCreateTopic,
+	"DELETE /persistent/{t}/{n}/{topic}":                                               adminDeleteTopic,
+	"GET /persistent/{t}/{n}/{topic}/partitions":                                       adminPartitions,
+	"PUT /persistent/{t}/{n}/{topic}/partitions":                                       adminCreatePartitioned,
+	"POST /persistent/{t}/{n}/{topic}/partitions":                                      adminGrow,
+	"DELETE /persistent/{t}/{n}/{topic}/partitions":                                    adminDeletePartitioned,
+	"GET /persistent/{t}/{n}/{topic}/stats":                                            adminStats,
+	"GET /persistent/{t}/{n}/{topic}/partitioned-stats":                                adminPartitionedStats,
+	"GET /persistent/{t}/{n}/{topic}/internalStats":                                    adminInternalStats,
+	"GET /persistent/{t}/{n}/{topic}/lastMessageId":                                    adminLastMessageID,
+	"GET /persistent/{t}/{n}/{topic}/messageid/{millis}":                               adminMessageIDAt,
+	"PUT /persistent/{t}/{n}/{topic}/unload":                                           adminUnload,
+	"POST /persistent/{t}/{n}/{topic}/terminate":                                       adminTerminate,
+	"GET /persistent/{t}/{n}/{topic}/subscriptions":                                    adminSubscriptions,
+	"PUT /persistent/{t}/{n}/{topic}/subscription/{sub}":                               adminSubscribe,
+	"DELETE /persistent/{t}/{n}/{topic}/subscription/{sub}":                            adminUnsubscribe,
+	"POST /persistent/{t}/{n}/{topic}/subscription/{sub}/resetcursor/{ms}":             adminResetToTime,
+	"POST /persistent/{t}/{n}/{topic}/subscription/{sub}/resetcursor":                  adminResetToID,
+	"POST /persistent/{t}/{n}/{topic}/subscription/{sub}/skip_all":                     adminSkipAll,
+	"GET /persistent/{t}/{n}/{topic}/subscription/{sub}/replicatedSubscriptionStatus":  adminReplicated,
+	"POST /persistent/{t}/{n}/{topic}/subscription/{sub}/replicatedSubscriptionStatus": adminReplicated,
 
 	"GET /schemas/{t}/{n}/{topic}/schema":           adminSchema,
 	"GET /schemas/{t}/{n}/{topic}/schema/{version}": adminSchema,
 	"GET /schemas/{t}/{n}/{topic}/schemas":          adminSchemas,
 	"POST /schemas/{t}/{n}/{topic}/schema":          adminAddSchema,
 	"POST /schemas/{t}/{n}/{topic}/version":         adminSchemaVersion,
+	"POST /schemas/{t}/{n}/{topic}/compatibility":   adminCompatible,
 	"DELETE /schemas/{t}/{n}/{topic}/schema":        adminDeleteSchema,
 }
 
 const clusterName = "standalone"
 
 type plainText string
+
+// accepted is a result that goes out as 202.
+type accepted struct{ any }
 
 func (b *Broker) adminHandler() http.Handler {
 	mux := http.NewServeMux()
@@ -100,15 +109,40 @@ func (b *Broker) adminHandler() http.Handler {
 			writeAdmin(w, result, err)
 		})
 	}
-	for route, serve := range adminRoutes {
-		method, path, _ := strings.Cut(route, " ")
-		handle(method+" /admin/v2"+path, serve)
+	for _, routes := range []map[string]adminFunc{adminRoutes, policyRoutes()} {
+		for route, serve := range routes {
+			method, path, _ := strings.Cut(route, " ")
+			handle(method+" /admin/v2"+path, serve)
+			if rest, ok := strings.CutPrefix(path, "/persistent/"); ok && transientRoute(rest) {
+				handle(method+" /admin/v2/non-persistent/"+rest, serve)
+			}
+		}
 	}
-	handle("GET /lookup/v2/topic/persistent/{t}/{n}/{topic}", adminLookup)
+	for _, domain := range domains {
+		handle("GET /lookup/v2/topic/"+domain+"/{t}/{n}/{topic}", adminLookup)
+	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		writeAdmin(w, nil, adminRefuse(http.StatusNotFound, "pulsartest has no route %s %s", r.Method, r.URL.Path))
 	})
 	return mux
+}
+
+// transientRoute tells whether a route about a topic is one of non-persistent topics too: not those that are about what is stored.
+func transientRoute(path string) bool {
+	for _, last := range []string{"{n}", "partitioned", "{topic}", "partitions", "stats", "partitioned-stats", "unload", "subscriptions"} {
+		if strings.HasSuffix(path, "/"+last) {
+			return true
+		}
+	}
+	return false
+}
+
+// domain is what kind of topics a route is about.
+func (r *adminRequest) domain() string {
+	if strings.HasPrefix(r.URL.Path, "/admin/v2/non-persistent/") || strings.HasPrefix(r.URL.Path, "/lookup/v2/topic/non-persistent/") {
+		return nonPersistent
+	}
+	return persistent
 }
 
 func (b *Broker) serveAdmin(serve adminFunc, r *http.Request) (any, error) {
@@ -121,7 +155,7 @@ func (b *Broker) serveAdmin(serve adminFunc, r *http.Request) (any, error) {
 	}
 	q := &adminRequest{Request: r, sub: r.PathValue("sub"), body: body}
 	if local := r.PathValue("topic"); local != "" {
-		q.topic, err = parseTopic("persistent://" + q.namespaceName() + "/" + local)
+		q.topic, err = parseTopic(q.domain() + "://" + q.namespaceName() + "/" + local)
 		if err != nil {
 			return nil, adminRefuse(http.StatusPreconditionFailed, "Topic name is not valid")
 		}
@@ -145,6 +179,9 @@ func writeAdmin(w http.ResponseWriter, result any, err error) {
 	case result == nil:
 		w.WriteHeader(http.StatusNoContent)
 		return
+	}
+	if a, ok := result.(accepted); ok {
+		status, result = http.StatusAccepted, a.any
 	}
 	var body []byte
 	if text, ok := result.(plainText); ok {
@@ -178,10 +215,25 @@ func adminTenants(b *Broker, _ *adminRequest) (any, error) {
 }
 
 func adminTenant(b *Broker, r *adminRequest) (any, error) {
-	if !b.tenants[r.PathValue("t")] {
-		return nil, adminRefuse(http.StatusNotFound, "Tenant does not exist")
+	if t := b.tenants[r.PathValue("t")]; t != nil {
+		return t, nil
 	}
-	return map[string]any{"allowedClusters": []string{clusterName}}, nil
+	return nil, adminRefuse(http.StatusNotFound, "Tenant does not exist")
+}
+
+// tenant reads the body of a route, which has a cluster at least.
+func (r *adminRequest) tenant() (*tenant, error) {
+	t := &tenant{}
+	if len(r.body) > 0 && json.Unmarshal(r.body, t) != nil {
+		return nil, adminRefuse(http.StatusBadRequest, "The body must be a tenant")
+	}
+	switch {
+	case len(t.Clusters) == 0:
+		return nil, adminRefuse(http.StatusPreconditionFailed, "Clusters can not be empty")
+	case slices.ContainsFunc(t.Clusters, func(c string) bool { return c != clusterName }):
+		return nil, adminRefuse(http.StatusPreconditionFailed, "Clusters do not exist")
+	}
+	return t, nil
 }
 
 func adminCreateTenant(b *Broker, r *adminRequest) (any, error) {
@@ -189,17 +241,32 @@ func adminCreateTenant(b *Broker, r *adminRequest) (any, error) {
 	switch {
 	case !validName(name):
 		return nil, adminRefuse(http.StatusPreconditionFailed, "Tenant name is not valid")
-	case b.tenants[name]:
+	case b.tenants[name] != nil:
 		return nil, adminRefuse(http.StatusConflict, "Tenant already exist")
 	}
-	b.tenants[name] = true
-	return nil, nil
+	t, err := r.tenant()
+	if err == nil {
+		b.tenants[name] = t
+	}
+	return nil, err
+}
+
+func adminUpdateTenant(b *Broker, r *adminRequest) (any, error) {
+	name := r.PathValue("t")
+	if b.tenants[name] == nil {
+		return nil, adminRefuse(http.StatusNotFound, "Tenant does not exist")
+	}
+	t, err := r.tenant()
+	if err == nil {
+		b.tenants[name] = t
+	}
+	return nil, err
 }
 
 func adminDeleteTenant(b *Broker, r *adminRequest) (any, error) {
 	name := r.PathValue("t")
 	switch {
-	case !b.tenants[name]:
+	case b.tenants[name] == nil:
 		return nil, adminRefuse(http.StatusNotFound, "Tenant doesn't exist")
 	case len(b.namespacesOf(name)) > 0:
 		return nil, adminRefuse(http.StatusConflict, "The tenant still has active namespaces")
@@ -220,25 +287,10 @@ func (b *Broker) namespacesOf(tenant string) []string {
 }
 
 func adminNamespaces(b *Broker, r *adminRequest) (any, error) {
-	if !b.tenants[r.PathValue("t")] {
+	if b.tenants[r.PathValue("t")] == nil {
 		return nil, adminRefuse(http.StatusNotFound, "Tenant not found")
 	}
 	return b.namespacesOf(r.PathValue("t")), nil
-}
-
-func adminNamespace(b *Broker, r *adminRequest) (any, error) {
-	ns, err := b.namespace(r)
-	if err != nil {
-		return nil, err
-	}
-	policies := map[string]any{
-		"replication_clusters": []string{clusterName}, "schema_compatibility_strategy": "UNDEFINED",
-		"is_allow_auto_update_schema": true, "schema_validation_enforced": false, "deleted": false,
-	}
-	if ns.deduplication != nil {
-		policies["deduplicationEnabled"] = *ns.deduplication
-	}
-	return policies, nil
 }
 
 func (b *Broker) namespace(r *adminRequest) (*namespace, error) {
@@ -252,12 +304,12 @@ func adminCreateNamespace(b *Broker, r *adminRequest) (any, error) {
 	switch name := r.namespaceName(); {
 	case !validName(r.PathValue("n")):
 		return nil, adminRefuse(http.StatusPreconditionFailed, "Namespace name is not valid")
-	case !b.tenants[r.PathValue("t")]:
+	case b.tenants[r.PathValue("t")] == nil:
 		return nil, adminRefuse(http.StatusNotFound, "Tenant does not exist")
 	case b.namespaces[name] != nil:
 		return nil, adminRefuse(http.StatusConflict, "Namespace already exists")
 	default:
-		b.namespaces[name] = &namespace{}
+		b.namespaces[name] = newNamespace()
 		return nil, nil
 	}
 }
@@ -267,37 +319,16 @@ func adminDeleteNamespace(b *Broker, r *adminRequest) (any, error) {
 		return nil, err
 	}
 	name := r.namespaceName()
-	topics := b.topicsOf(name)
+	topics := slices.Concat(b.topicsOf(persistent, name), b.topicsOf(nonPersistent, name))
 	if len(topics) > 0 && !r.force() {
 		return nil, adminRefuse(http.StatusConflict, "Cannot delete non empty namespace")
 	}
 	for _, topic := range topics {
 		b.deleteTopic(b.topics[topic])
 	}
-	prefix := "persistent://" + name + "/"
-	maps.DeleteFunc(b.partitions, func(topic string, _ int) bool { return strings.HasPrefix(topic, prefix) })
+	maps.DeleteFunc(b.partitions, func(topic string, _ int) bool { return inNamespace(topic, name) })
+	maps.DeleteFunc(b.schemas, func(topic string, _ []storedSchema) bool { return inNamespace(topic, name) })
 	delete(b.namespaces, name)
-	return nil, nil
-}
-
-func adminDeduplication(b *Broker, r *adminRequest) (any, error) {
-	ns, err := b.namespace(r)
-	if err != nil || ns.deduplication == nil {
-		return nil, err
-	}
-	return *ns.deduplication, nil
-}
-
-func adminSetDeduplication(b *Broker, r *adminRequest) (any, error) {
-	ns, err := b.namespace(r)
-	if err != nil {
-		return nil, err
-	}
-	on, err := strconv.ParseBool(strings.TrimSpace(string(r.body)))
-	if err != nil {
-		return nil, adminRefuse(http.StatusBadRequest, "The body must be true or false")
-	}
-	ns.deduplication = &on
 	return nil, nil
 }
 
@@ -305,7 +336,11 @@ func adminTopics(b *Broker, r *adminRequest) (any, error) {
 	if _, err := b.namespace(r); err != nil {
 		return nil, err
 	}
-	return append([]string{}, b.topicsOf(r.namespaceName())...), nil
+	names := b.topicsOf(r.domain(), r.namespaceName())
+	if strings.HasSuffix(r.URL.Path, "/topics") {
+		names = append(names, b.topicsOf(nonPersistent, r.namespaceName())...)
+	}
+	return append([]string{}, names...), nil
 }
 
 func adminPartitionedTopics(b *Broker, r *adminRequest) (any, error) {
@@ -314,7 +349,7 @@ func adminPartitionedTopics(b *Broker, r *adminRequest) (any, error) {
 	}
 	names := []string{}
 	for name := range b.partitions {
-		if strings.HasPrefix(name, "persistent://"+r.namespaceName()+"/") {
+		if strings.HasPrefix(name, r.domain()+"://"+r.namespaceName()+"/") {
 			names = append(names, name)
 		}
 	}

@@ -44,13 +44,20 @@ func adminDeleteTopic(b *Broker, r *adminRequest) (any, error) {
 	}
 	b.deleteTopic(t)
 	if t.name.partition < 0 {
-		delete(b.schemas, t.name.base)
+		b.forget(t.name)
 	}
 	return nil, nil
 }
 
+// forget drops what is known of a topic that is gone.
+func (b *Broker) forget(name topicName) {
+	delete(b.schemas, name.base)
+	delete(b.namespaces[name.namespace].topics, name.base)
+}
+
 func (b *Broker) deleteTopic(t *topic) {
 	delete(b.topics, t.name.full)
+	b.tellWatchers(t.name, false)
 	t.disconnect()
 }
 
@@ -129,7 +136,7 @@ func adminDeletePartitioned(b *Broker, r *adminRequest) (any, error) {
 	for _, t := range parts {
 		b.deleteTopic(t)
 	}
-	delete(b.schemas, r.topic.full)
+	b.forget(r.topic)
 	return nil, nil
 }
 
@@ -151,7 +158,7 @@ func adminTerminate(b *Broker, r *adminRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.terminated = true
+	t.terminate()
 	return jsonID(t.id(len(t.entries) - 1)), nil
 }
 
@@ -300,6 +307,21 @@ func adminSkipAll(b *Broker, r *adminRequest) (any, error) {
 	})
 }
 
+// adminReplicated reads or sets whether a subscription is to be replicated: it is kept, since there is nowhere to replicate to.
+func adminReplicated(b *Broker, r *adminRequest) (any, error) {
+	all := map[string]bool{}
+	if _, err := b.eachSubscription(r, func(s *subscription) error {
+		if r.Method == http.MethodPost {
+			s.replicated = strings.TrimSpace(string(r.body)) == "true"
+		}
+		all[s.topic.name.full] = s.replicated
+		return nil
+	}); err != nil || r.Method == http.MethodPost {
+		return nil, err
+	}
+	return all, nil
+}
+
 // jsonSchema is a schema as the admin routes answer it.
 type jsonSchema struct {
 	Version    int               `json:"version"`
@@ -311,8 +333,12 @@ type jsonSchema struct {
 
 func (b *Broker) jsonSchema(base string, version int) jsonSchema {
 	s := b.schemas[base][version]
+	text := string(s.data)
+	if s.kind == schemaKeyValue {
+		text = s.keyValueText()
+	}
 	return jsonSchema{
-		Version: version, Type: s.kind.String(), Timestamp: s.stored.UnixMilli(), Data: string(s.data), Properties: s.properties,
+		Version: version, Type: s.kind.String(), Timestamp: s.stored.UnixMilli(), Data: text, Properties: s.properties,
 	}
 }
 
@@ -352,12 +378,20 @@ func (r *adminRequest) schema() (*schema, error) {
 		return nil, adminRefuse(http.StatusBadRequest, "The body must be a schema")
 	}
 	kind := slices.Index(schemaTypeNames[:], in.Type)
-	if kind < 0 {
+	if in.Type == "BYTES" {
+		kind = int(schemaBytes)
+	} else if kind < 0 {
 		return nil, adminRefuse(http.StatusUnprocessableEntity, "Unknown schema type %s", in.Type)
 	}
 	s := &schema{kind: schemaType(kind), data: []byte(in.Schema), properties: in.Properties}
 	if s.properties == nil {
 		s.properties = map[string]string{}
+	}
+	if s.kind == schemaKeyValue {
+		var err error
+		if s.data, err = joinKeyValue(s.data); err != nil {
+			return nil, adminRefuse(http.StatusUnprocessableEntity, "The definition must be an object with key and value")
+		}
 	}
 	return s, nil
 }
@@ -367,14 +401,31 @@ func adminAddSchema(b *Broker, r *adminRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !s.valid() {
-		return nil, adminRefuse(http.StatusUnprocessableEntity, "Invalid schema definition data for %s schema", s.kind)
+	if why := s.invalid(); why != nil {
+		return nil, adminRefuse(http.StatusUnprocessableEntity, "%s", why.text)
 	}
-	version, why := b.addSchema(r.topic.base, s)
+	version, why := b.addSchema(r.topic, s)
 	if why != nil {
 		return nil, adminRefuse(http.StatusConflict, "%s", why.text)
 	}
 	return map[string]any{"version": map[string]any{"version": version}}, nil
+}
+
+// adminCompatible tells whether a topic would take a schema. Like Pulsar, it fails where it would not.
+func adminCompatible(b *Broker, r *adminRequest) (any, error) {
+	s, err := r.schema()
+	if err != nil {
+		return nil, err
+	}
+	why := s.invalid()
+	by := b.strategyOf(r.topic)
+	if why == nil {
+		why = s.compatible(b.history(r.topic.base), by)
+	}
+	if why != nil {
+		return nil, adminRefuse(http.StatusInternalServerError, "%s", why.text)
+	}
+	return accepted{map[string]any{"compatibility": true, "schemaCompatibilityStrategy": by}}, nil
 }
 
 func adminSchemaVersion(b *Broker, r *adminRequest) (any, error) {

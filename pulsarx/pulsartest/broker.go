@@ -3,13 +3,11 @@ package pulsartest
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/crc32"
 	"net"
 	"net/http"
-	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -66,18 +64,32 @@ type Broker struct {
 	lastConn     int64
 	lastLedger   int64
 	lastProducer int64
-	tenants      map[string]bool
+	tenants      map[string]*tenant
 	namespaces   map[string]*namespace
 	partitions   map[string]int    // by the full name of a partitioned topic
 	topics       map[string]*topic // by full name; each partition is one
 	schemas      map[string][]storedSchema
+	isolation    map[string]json.RawMessage
 	faults       []*armedFault
 }
 
-// namespace is what the admin routes know of one.
-type namespace struct {
-	deduplication *bool
+// tenant and namespace are what the admin routes know of them.
+type (
+	tenant struct {
+		Admins   []string `json:"adminRoles,omitzero"`
+		Clusters []string `json:"allowedClusters"`
+	}
+	namespace struct {
+		policies policies
+		topics   map[string]policies // by the full name of a topic, without a partition's suffix
+	}
+)
+
+func newNamespace() *namespace {
+	return &namespace{policies: policies{}, topics: map[string]policies{}}
 }
+
+func newTenant() *tenant { return &tenant{Admins: []string{}, Clusters: []string{clusterName}} }
 
 const defaultNamespace = "public/default"
 
@@ -88,9 +100,9 @@ func NewBroker(o Options) (*Broker, error) {
 	}
 	b := &Broker{
 		options: o, conns: map[*conn]struct{}{}, topics: map[string]*topic{}, partitions: map[string]int{},
-		tenants:    map[string]bool{"public": true, "pulsar": true},
-		namespaces: map[string]*namespace{defaultNamespace: {}, "public/functions": {}, "pulsar/system": {}},
-		schemas:    map[string][]storedSchema{},
+		tenants:    map[string]*tenant{"public": newTenant(), "pulsar": newTenant()},
+		namespaces: map[string]*namespace{defaultNamespace: newNamespace(), "public/functions": newNamespace(), "pulsar/system": newNamespace()},
+		schemas:    map[string][]storedSchema{}, isolation: map[string]json.RawMessage{},
 	}
 	for name, n := range o.Partitions {
 		t, err := parseTopic(name)
@@ -225,25 +237,31 @@ func (b *Broker) topic(s string, create bool) (*topic, *refusal) {
 	if n, ok := b.partitions[name.full]; ok {
 		return nil, refuse(notAllowedError, "Topic %s has %d partitions: use one of them", name.full, n)
 	}
-	if n, ok := b.partitions[name.base]; ok && name.partition >= n || !create {
+	n, ok := b.partitions[name.base]
+	if allowed, _ := b.autoCreation(name); ok && name.partition >= n || !create || !allowed && !ok {
 		return nil, refuse(topicNotFound, "Topic %s does not exist", name.full)
 	}
+	return b.addTopic(name), nil
+}
+
+func (b *Broker) addTopic(name topicName) *topic {
 	t := b.newTopic(name)
 	b.topics[name.full] = t
-	return t, nil
+	b.tellWatchers(name, true)
+	return t
 }
 
 // createTopic makes a topic with n partitions, or without.
 func (b *Broker) createTopic(name topicName, n int) {
 	if n == 0 {
-		b.topics[name.full] = b.newTopic(name)
+		b.addTopic(name)
 		return
 	}
 	b.partitions[name.full] = n
 	for i := range n {
 		p, err := parseTopic(partitionName(name.full, i))
 		if err == nil && b.topics[p.full] == nil { // err: a partition's name is as good as its topic's
-			b.topics[p.full] = b.newTopic(p)
+			b.addTopic(p)
 		}
 	}
 }
@@ -267,10 +285,7 @@ func (b *Broker) parts(s string) []*topic {
 }
 
 func (b *Broker) deduplicates(t *topic) bool {
-	if ns := b.namespaces[t.name.namespace]; ns != nil && ns.deduplication != nil {
-		return *ns.deduplication
-	}
-	return b.options.Deduplication
+	return b.on(t.name, "deduplicationEnabled", "deduplication", b.options.Deduplication)
 }
 
 // Messages are all messages that a topic has ever stored, acknowledged or not, in order; those of a partitioned topic one
@@ -355,6 +370,11 @@ func (r *partitionsRequest) serve(c *conn) {
 		r.fail(c, why)
 		return
 	}
+	if !c.broker.exists(name) && r.create {
+		if allowed, n := c.broker.autoCreation(name); allowed && n > 0 {
+			c.broker.createTopic(name, n)
+		}
+	}
 	body := appendUint(nil, 1, uint64(c.broker.partitions[name.full]))
 	body = appendUint(body, 2, r.requestID)
 	c.reply(cmdPartitionedMetadataResp, appendUint(body, 3, 0))
@@ -386,34 +406,4 @@ func (r *lookupRequest) fail(c *conn, why *refusal) {
 	body = appendUint(body, 4, r.requestID)
 	body = appendUint(body, 6, uint64(why.code))
 	c.reply(cmdLookupResponse, appendString(body, 7, why.text))
-}
-
-func (r *topicsRequest) serve(c *conn) {
-	c.broker.mu.Lock()
-	defer c.broker.mu.Unlock()
-	var names []string
-	if r.mode != 1 { // 1: non-persistent topics, of which there are none
-		names = c.broker.topicsOf(r.namespace)
-	}
-	body := appendUint(nil, 1, r.requestID)
-	for _, name := range names {
-		body = appendString(body, 2, name)
-	}
-	body = appendBool(body, 3, false) // not filtered
-	hash := crc32.Checksum([]byte(strings.Join(names, ",")), castagnoli)
-	body = appendString(body, 4, fmt.Sprintf("%08x", hash))
-	c.reply(cmdGetTopicsResponse, appendBool(body, 5, true))
-}
-
-// topicsOf are the full names of a namespace's topics, a partitioned one's partitions each.
-func (b *Broker) topicsOf(namespace string) []string {
-	prefix := "persistent://" + strings.TrimPrefix(namespace, "persistent://") + "/"
-	var names []string
-	for name := range b.topics {
-		if strings.HasPrefix(name, prefix) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	return names
 }

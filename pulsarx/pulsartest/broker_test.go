@@ -370,8 +370,8 @@ func TestHostile(t *testing.T) {
 	defer s.hangUp()
 	for _, step := range []struct{ send, want string }{
 		{`a type: NEW_TXN newTxn { request_id: 7 }`, `ERROR error{request_id=7 error=NotAllowedError}`},
-		{`a type: WATCH_TOPIC_LIST watchTopicList { request_id: 8 watcher_id: 1 namespace: "n" topics_pattern: "x" }`, `ERROR error{request_id=8 error=UnsupportedVersionError}`},
-		{`a type: PRODUCER producer { topic: "non-persistent://public/default/x" producer_id: 1 request_id: 9 }`, `ERROR error{request_id=9 error=NotAllowedError}`},
+		{`a type: WATCH_TOPIC_LIST watchTopicList { request_id: 8 watcher_id: 1 namespace: "n" topics_pattern: "(" }`, `ERROR error{request_id=8 error=InvalidTopicName}`},
+		{`a type: TOPIC_MIGRATED topicMigrated { resource_id: 9 resource_type: Producer }`, `ERROR error{request_id=9 error=UnsupportedVersionError}`},
 		{`a type: PRODUCER producer { topic: "$T" producer_id: 1 request_id: 10 producer_name: "p" }`, `PRODUCER_SUCCESS producer_success{request_id=10 producer_name=p last_sequence_id=-1 schema_version= producer_ready=true}`},
 		{`a type: SEND send { producer_id: 1 sequence_id: 1 } | producer_name: "p" sequence_id: 1 publish_time: 1 num_messages_in_batch: 2000000000 | x`, `SEND_ERROR send_error{producer_id=1 sequence_id=1 error=UnknownError}`},
 		{`a type: SUBSCRIBE subscribe { topic: "$T" subscription: "s" subType: Shared consumer_id: 1 request_id: 11 }`, `SUCCESS success{request_id=11}`},

@@ -23,13 +23,14 @@ type conn struct {
 	// Guarded by Broker.mu.
 	producers map[uint64]*producer
 	consumers map[uint64]*consumer
+	watchers  map[uint64]*watcher
 	closed    map[uint64]bool // producers that the broker has closed, for which the client may still be sending
 }
 
 func newConn(b *Broker, number int64, socket net.Conn) *conn {
 	return &conn{
 		broker: b, number: number, socket: socket, out: newOutbox(), done: make(chan struct{}), since: time.Now(),
-		producers: map[uint64]*producer{}, consumers: map[uint64]*consumer{}, closed: map[uint64]bool{},
+		producers: map[uint64]*producer{}, consumers: map[uint64]*consumer{}, watchers: map[uint64]*watcher{}, closed: map[uint64]bool{},
 	}
 }
 
@@ -319,6 +320,10 @@ func (c *conn) sendAckResponse(consumerID, requestID uint64, why *refusal) {
 
 func (c *conn) sendActiveChange(consumerID uint64, active bool) {
 	c.reply(cmdActiveConsumerChange, appendBool(appendUint(nil, 1, consumerID), 2, active))
+}
+
+func (c *conn) sendReachedEnd(consumerID uint64) {
+	c.reply(cmdReachedEndOfTopic, appendUint(nil, 1, consumerID))
 }
 
 // sendClose tells a client that the broker has closed its producer or consumer: CLOSE_PRODUCER or CLOSE_CONSUMER.

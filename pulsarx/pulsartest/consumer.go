@@ -3,6 +3,7 @@ package pulsartest
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"time"
 )
 
@@ -36,6 +37,9 @@ func (r *subscribeRequest) connect(c *conn) *refusal {
 		return why
 	}
 	known := t.subs[r.subscription] != nil
+	if why := r.allowed(t); why != nil {
+		return why
+	}
 	s := t.subscribed(r.subscription, r.durable, r.startIndex(t))
 	if s.durable != r.durable {
 		return refuse(notAllowedError, "Subscription %s exists and is not of the same durability", r.subscription)
@@ -45,7 +49,10 @@ func (r *subscribeRequest) connect(c *conn) *refusal {
 	}
 	consumer := &consumer{
 		conn: c, id: r.consumerID, name: r.consumer, sub: s, priority: r.priority, metadata: r.metadata,
-		epoch: r.epoch, hasEpoch: r.hasEpoch, sticky: r.sticky, outOfOrder: r.outOfOrder, ranges: r.ranges,
+		maxUnacked: defaultMaxUnacked, epoch: r.epoch, hasEpoch: r.hasEpoch, sticky: r.sticky, outOfOrder: r.outOfOrder, ranges: r.ranges,
+	}
+	if value := c.broker.setting(t.name, "maxUnackedMessagesOnConsumer", "maxUnackedMessagesPerConsumer"); value != nil {
+		consumer.maxUnacked, _ = strconv.Atoi(string(value)) // a number, or 0 for no limit
 	}
 	if consumer.name == "" {
 		consumer.name = fmt.Sprintf("consumer-%d-%d", c.number, r.consumerID)
@@ -59,6 +66,27 @@ func (r *subscribeRequest) connect(c *conn) *refusal {
 	c.consumers[r.consumerID] = consumer
 	c.sendSuccess(r.requestID)
 	s.dispatch()
+	return nil
+}
+
+// allowed refuses what the policies of a topic do not let in.
+func (r *subscribeRequest) allowed(t *topic) *refusal {
+	b, s := t.broker, t.subs[r.subscription]
+	if most, ok := b.limit(t.name, "maxConsumers", "maxConsumersPerTopic"); ok && t.consumers() >= most {
+		return refuse(consumerBusy, "Topic reached max consumers limit")
+	}
+	if s == nil {
+		if r.durable && !t.name.transient() && !b.autoSubscribes(t.name) {
+			return refuse(subscriptionMissing, "Subscription does not exist")
+		}
+		if most, ok := b.limit(t.name, "maxSubscriptionsPerTopic", "maxSubscriptionsPerTopic"); ok && len(t.subs) >= most {
+			return refuse(notAllowedError, "Exceed the maximum number of subscriptions of the topic: %s", t.name.full)
+		}
+		return nil
+	}
+	if most, ok := b.limit(t.name, "maxConsumersPerSubscription", "maxConsumersPerSubscription"); ok && len(s.consumers) >= most {
+		return refuse(consumerBusy, "Subscription reached max consumers limit")
+	}
 	return nil
 }
 
@@ -83,6 +111,7 @@ func (r *flowRequest) serve(c *conn) {
 	if consumer := c.consumers[r.consumerID]; consumer != nil {
 		consumer.permits = int(min(int64(consumer.permits)+int64(r.permits), math.MaxInt32))
 		consumer.sub.dispatch()
+		consumer.sub.tellEnd()
 	}
 }
 
@@ -107,6 +136,7 @@ func (r *ackRequest) serve(c *conn) {
 			s.ackUpTo(id)
 		}
 	}
+	s.tellEnd()
 	if r.numbered {
 		c.sendAckResponse(r.consumerID, r.requestID, nil)
 	}
@@ -178,6 +208,10 @@ func (r *closeConsumerRequest) serve(c *conn) {
 func (r *seekRequest) serve(c *conn) {
 	r.known(c, func(consumer *consumer) *refusal {
 		s, t := consumer.sub, consumer.sub.topic
+		if t.name.transient() {
+			c.sendSuccess(r.requestID)
+			return nil
+		}
 		if r.id == nil {
 			s.seek(t.indexAt(int64(r.millis)), nil)
 		} else {
@@ -195,6 +229,9 @@ func (r *seekRequest) serve(c *conn) {
 func (r *lastMessageIDRequest) serve(c *conn) {
 	r.known(c, func(consumer *consumer) *refusal {
 		t := consumer.sub.topic
+		if t.name.transient() {
+			return refuse(unknownError, "GetLastMessageId is not supported for non-persistent topics")
+		}
 		last := messageID{ledger: -1, entry: -1, partition: t.name.partition, batchIndex: -1}
 		if n := len(t.entries); n > 0 {
 			if last = t.id(n - 1); t.entries[n-1].batched {
@@ -212,7 +249,7 @@ func (r *consumerStatsRequest) serve(c *conn) {
 		body = appendString(body, 7, consumer.name)
 		body = appendUint(body, 8, uint64(max(consumer.permits, 0)))
 		body = appendUint(body, 9, uint64(consumer.unacked))
-		body = appendBool(body, 10, consumer.unacked >= maxUnacked)
+		body = appendBool(body, 10, consumer.blocked())
 		body = appendString(body, 11, c.socket.RemoteAddr().String())
 		body = appendString(body, 12, c.since.Format(time.RFC3339))
 		body = appendString(body, 13, consumer.sub.kind.String())

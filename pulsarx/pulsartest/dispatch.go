@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// maxUnacked is how many unacknowledged messages one consumer of a Shared or Key_Shared subscription may hold; Pulsar's default.
-const maxUnacked = 50_000
+// defaultMaxUnacked is how many unacknowledged messages one consumer of a Shared or Key_Shared subscription may hold; Pulsar's default.
+const defaultMaxUnacked = 50_000
 
 // dispatcher decides which consumer of a subscription gets which entry. It lives as long as the subscription has consumers;
 // then whatever is not acknowledged is delivered again, as if for the first time. Broker.mu guards it.
@@ -23,6 +23,8 @@ type dispatcher interface {
 	redeliver(c *consumer, entries []int)
 	// acked follows when messages of an entry were acknowledged, and so many are left.
 	acked(i, left int)
+	// takes is the consumer that gets an entry which is not stored, nil without any.
+	takes(e *entry) *consumer
 	stop()
 }
 
@@ -107,7 +109,7 @@ func (d *single) elect(consumers []*consumer) *consumer {
 
 // announce tells the consumers of a Failover subscription who is active.
 func (d *single) announce() {
-	if d.kind != failover {
+	if d.kind != failover || d.sub.topic.name.transient() { // those that store nothing do not tell
 		return
 	}
 	for _, c := range d.sub.consumers {
@@ -123,6 +125,8 @@ func (d *single) redeliver(c *consumer, _ []int) {
 }
 
 func (*single) acked(int, int) {}
+
+func (d *single) takes(*entry) *consumer { return d.active }
 
 // deliveries is what Shared and Key_Shared have in common: who holds which entry, and how often it was given out.
 type deliveries struct {
@@ -242,7 +246,9 @@ func (d *deliveries) idle() bool {
 	return !slices.ContainsFunc(d.sub.consumers, (*consumer).hungry)
 }
 
-func (c *consumer) hungry() bool { return c.permits > 0 && c.unacked < maxUnacked }
+func (c *consumer) hungry() bool { return c.permits > 0 && !c.blocked() }
+
+func (c *consumer) blocked() bool { return c.maxUnacked > 0 && c.unacked >= c.maxUnacked }
 
 type delayedEntry struct {
 	at    int64
@@ -301,6 +307,14 @@ func (d *roundRobin) dispatch() {
 		d.deliver(c, i)
 		d.turn = slices.Index(d.sub.consumers, c) + 1
 	}
+}
+
+func (d *roundRobin) takes(*entry) *consumer {
+	c := d.pick()
+	if c != nil {
+		d.turn = slices.Index(d.sub.consumers, c) + 1
+	}
+	return c
 }
 
 // pick is the next consumer in turn that can take a message.

@@ -36,12 +36,17 @@
 // # What it does
 //
 // Producers: single messages, batches, key-based batches and chunks, with any compression (entries are kept byte for byte),
-// sequence ids and deduplication, access modes, delayed delivery. Subscriptions: Exclusive, Failover, Shared and Key_Shared
+// sequence ids and deduplication, access modes, delayed delivery, termination. Subscriptions: Exclusive, Failover, Shared and Key_Shared
 // (consistent hashing or ranges; a key's messages wait until the consumer that had the key before has acknowledged), durable ones
 // and readers, permits, individual and cumulative acknowledgement, also within batches, redelivery with its count, seek by id and
-// by time. A schema registry that keeps versions and refuses what is of another type or, of Avro and JSON definitions, what does not
-// fit the newest one by Pulsar's default strategy, FULL; a consumer's only has to read it. Admin routes below /admin/v2 for tenants,
-// namespaces, topics, statistics, subscriptions and schemas.
+// by time. Non-persistent topics, whose messages go to the consumers that are there and have permits, and to nobody else. Lists of
+// topics by pattern, and watchers of them. A schema registry that keeps versions, with all of Pulsar's compatibility strategies, set
+// for a namespace or a topic. Admin routes below /admin/v2 for tenants, namespaces, topics, statistics, subscriptions, schemas,
+// permissions and policies.
+//
+// All policies are kept and read back. Those of schemas, deduplication, encryption, creation of topics and subscriptions, and the
+// limits of producers, consumers, subscriptions and unacknowledged messages of a consumer are enforced; the others, as retention,
+// quotas, rates and permissions, change nothing.
 //
 // What it answers was compared with Pulsar 4.0.8: the same commands were sent to both, and this package's tests run against a real
 // broker too. Where Pulsar has settings, this is a standalone broker with the defaults, but for the following:
@@ -50,10 +55,10 @@
 //     has to send it, as pulsar-client-go does with EnableBatchIndexAcknowledgment. By default Pulsar forgets it.
 //   - A Failover subscription changes its active consumer at once, where Pulsar waits a second.
 //   - A topic's first Avro or JSON schema may be any JSON, and what follows one that hamba/avro cannot read, as some of the names of
-//     Java's classes, is not compared with it. Of Protobuf and key-value schemas only the type is compared.
+//     Java's classes, is not compared with it.
 //   - Messages are kept for ever, in memory, and idle topics are not deleted.
-//   - There are no transactions, no non-persistent topics, no compaction, no geo-replication and no topic policies; a client that
-//     asks for one is told so. Rates in statistics are 0; the counters count.
+//   - There are no transactions, no compaction and no geo-replication; a client that asks for one is told so. Rates in statistics are
+//     0; the counters count.
 //
 // # Limits
 //

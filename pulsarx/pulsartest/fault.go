@@ -52,7 +52,7 @@ var commandNames = map[string]command{
 	"GET_TOPICS_OF_NAMESPACE": cmdGetTopics, "GET_SCHEMA": cmdGetSchema, "AUTH_RESPONSE": cmdAuthResponse,
 	"GET_OR_CREATE_SCHEMA": cmdGetOrCreateSchema, "TC_CLIENT_CONNECT_REQUEST": cmdTcClientConnect, "NEW_TXN": cmdNewTxn,
 	"ADD_PARTITION_TO_TXN": cmdAddPartitionToTxn, "ADD_SUBSCRIPTION_TO_TXN": cmdAddSubscriptionToTxn, "END_TXN": cmdEndTxn,
-	"WATCH_TOPIC_LIST": cmdWatchTopicList,
+	"WATCH_TOPIC_LIST": cmdWatchTopicList, "WATCH_TOPIC_LIST_CLOSE": cmdWatchTopicListClose,
 }
 
 // Inject puts a fault in force until remove is called or its Count is reached. Faults are tried in the order in which they came,

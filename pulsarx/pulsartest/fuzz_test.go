@@ -71,11 +71,15 @@ func FuzzSchemas(f *testing.F) {
 		f.Add([]byte(text), []byte(`"long"`))
 	}
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		one, two := &schema{kind: schemaAvro, data: a}, &schema{kind: schemaAvro, data: b}
-		one.equal(two)
-		_ = one.checkBoth(two) // either answer is right
-		if why := one.checkReads(one); why != nil {
-			t.Fatal(why)
+		for _, kind := range []schemaType{schemaAvro, schemaJSON, schemaProtobuf, schemaKeyValue, schemaProtobufNative} {
+			one, two := &schema{kind: kind, data: a}, &schema{kind: kind, data: b}
+			one.equal(two)
+			for _, by := range strategies {
+				_ = one.compatible([]storedSchema{{schema: *two}, {schema: *one}}, by) // either answer is right
+			}
+			if why := one.compatible([]storedSchema{{schema: *one}}, full); why != nil {
+				t.Fatal(why)
+			}
 		}
 	})
 }
@@ -108,7 +112,8 @@ func TestParseTopic(t *testing.T) {
 		"orders-partition--1":       "persistent://public/default/orders-partition--1 -1 persistent://public/default/orders-partition--1",
 		"x-partition-1-partition-2": "persistent://public/default/x-partition-1-partition-2 2 persistent://public/default/x-partition-1",
 		"":                          "", "a/b": "", "x://a/b/c": "", "persistent://a/b": "", "persistent://a//c": "", "persistent://a/b c/d": "",
-		"non-persistent://public/default/orders": "", "persistent://a/b/": "", "a/b/": "",
+		"non-persistent://public/default/orders": "non-persistent://public/default/orders -1 non-persistent://public/default/orders",
+		"persistent://a/b/":                      "", "a/b/": "",
 	} {
 		got := ""
 		if name, err := parseTopic(in); err == nil {

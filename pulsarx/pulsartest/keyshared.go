@@ -93,6 +93,8 @@ func (d *byKey) consumerOf(hash uint16) *consumer {
 	return nil
 }
 
+func (d *byKey) takes(e *entry) *consumer { return d.consumerOf(e.hash) }
+
 // slot returns the slot of a hash, a new one where there is none.
 func (d *byKey) slot(hash uint16) *slot {
 	s := d.slots[hash]

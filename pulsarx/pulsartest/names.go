@@ -1,11 +1,18 @@
 package pulsartest
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
 
-const partitionSuffix = "-partition-"
+const (
+	partitionSuffix = "-partition-"
+	persistent      = "persistent"
+	nonPersistent   = "non-persistent"
+)
+
+var domains = []string{persistent, nonPersistent}
 
 // topicName is the full name of a topic and its parts.
 type topicName struct {
@@ -18,16 +25,14 @@ type topicName struct {
 func parseTopic(s string) (topicName, error) {
 	domain, rest, ok := strings.Cut(s, "://")
 	if !ok {
-		domain, rest = "persistent", s
+		domain, rest = persistent, s
 		if !strings.Contains(s, "/") {
 			rest = "public/default/" + s
 		}
 	}
 	parts := strings.SplitN(rest, "/", 3)
 	switch {
-	case domain == "non-persistent":
-		return topicName{}, refuse(notAllowedError, "pulsartest has no non-persistent topics: %s", s)
-	case domain != "persistent", len(parts) != 3, !validName(parts[0]), !validName(parts[1]), parts[2] == "":
+	case !slices.Contains(domains, domain), len(parts) != 3, !validName(parts[0]), !validName(parts[1]), parts[2] == "":
 		return topicName{}, refuse(invalidTopicName, "Invalid topic name: %s", s)
 	}
 	t := topicName{
@@ -42,6 +47,15 @@ func parseTopic(s string) (topicName, error) {
 		}
 	}
 	return t, nil
+}
+
+// transient tells whether the topic's messages are not stored.
+func (n topicName) transient() bool { return n.domain == nonPersistent }
+
+// inNamespace tells whether a topic's full name is one of a namespace.
+func inNamespace(topic, namespace string) bool {
+	_, rest, _ := strings.Cut(topic, "://")
+	return strings.HasPrefix(rest, namespace+"/")
 }
 
 // validName is the rule for tenants and namespaces.

@@ -46,6 +46,9 @@ func (r *producerRequest) connect(c *conn) *refusal {
 	if why != nil {
 		return why
 	}
+	if why := r.allowed(t); why != nil {
+		return why
+	}
 	version, why := c.broker.schemaFor(t, r.schema)
 	if why != nil {
 		return why
@@ -62,6 +65,21 @@ func (r *producerRequest) connect(c *conn) *refusal {
 		p.name = fmt.Sprintf("standalone-%d-%d", c.broker.lastLedger, c.broker.lastProducer)
 	}
 	return t.addProducer(p)
+}
+
+// allowed refuses what a topic's state or its policies do not let in.
+func (r *producerRequest) allowed(t *topic) *refusal {
+	if t.terminated {
+		return refuse(topicTerminated, "Topic was already terminated")
+	}
+	if t.broker.on(t.name, "", "encryptionRequired", false) && !r.encrypted {
+		return refuse(metadataError, "Encryption is required in %s", t.name.full)
+	}
+	most, ok := t.broker.limit(t.name, "maxProducers", "maxProducersPerTopic")
+	if ok && len(t.producers) >= most && t.producers[r.producer] == nil {
+		return refuse(producerBusy, "Topic '%s' reached max producers limit", t.name.full)
+	}
+	return nil
 }
 
 // addProducer connects a producer, or lets it wait for exclusive access.

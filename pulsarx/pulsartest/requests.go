@@ -32,6 +32,8 @@ var requests = map[command]func() request{
 	cmdGetLastMessageID:    func() request { return &lastMessageIDRequest{} },
 	cmdConsumerStats:       func() request { return &consumerStatsRequest{} },
 	cmdGetTopics:           func() request { return &topicsRequest{} },
+	cmdWatchTopicList:      func() request { return &watchRequest{} },
+	cmdWatchTopicListClose: func() request { return &closeWatchRequest{} },
 	cmdGetSchema:           func() request { return &getSchemaRequest{} },
 	cmdGetOrCreateSchema:   func() request { return &createSchemaRequest{} },
 }
@@ -99,10 +101,26 @@ func (r *ofTopic) decode(d *decoder) {
 }
 func (r *ofTopic) topic(*conn) string { return r.name }
 
-type (
-	partitionsRequest struct{ ofTopic }
-	lookupRequest     struct{ ofTopic }
-)
+type partitionsRequest struct {
+	ofTopic
+	create bool // the topic, where it does not exist
+}
+
+func (r *partitionsRequest) decode(d *decoder) {
+	r.create = true
+	for d.next() {
+		switch d.num {
+		case 1:
+			r.name = d.string()
+		case 2:
+			r.requestID = d.value
+		case 6:
+			r.create = d.bool()
+		}
+	}
+}
+
+type lookupRequest struct{ ofTopic }
 
 // accessMode says which producers may share a topic.
 type accessMode uint64
@@ -125,6 +143,7 @@ type producerRequest struct {
 	topicEpoch     uint64
 	hasTopicEpoch  bool
 	initialSub     string
+	encrypted      bool
 	metadata       map[string]string
 }
 
@@ -139,6 +158,8 @@ func (r *producerRequest) decode(d *decoder) {
 			r.requestID = d.value
 		case 4:
 			r.producer = d.string()
+		case 5:
+			r.encrypted = d.bool()
 		case 6:
 			r.metadata = addPair(r.metadata, d)
 		case 7:
@@ -455,8 +476,8 @@ func (r *seekRequest) decode(d *decoder) {
 
 type topicsRequest struct {
 	numbered
-	namespace string
-	mode      uint64
+	namespace, pattern, hash string
+	mode                     uint64
 }
 
 func (r *topicsRequest) decode(d *decoder) {
@@ -468,10 +489,38 @@ func (r *topicsRequest) decode(d *decoder) {
 			r.namespace = d.string()
 		case 3:
 			r.mode = d.value
+		case 4:
+			r.pattern = d.string()
+		case 5:
+			r.hash = d.string()
 		}
 	}
 }
 func (*topicsRequest) topic(*conn) string { return "" }
+
+type watchRequest struct {
+	numbered
+	watcherID          uint64
+	namespace, pattern string
+}
+
+func (r *watchRequest) decode(d *decoder) {
+	for d.next() {
+		switch d.num {
+		case 1:
+			r.requestID = d.value
+		case 2:
+			r.watcherID = d.value
+		case 3:
+			r.namespace = d.string()
+		case 4:
+			r.pattern = d.string()
+		}
+	}
+}
+func (*watchRequest) topic(*conn) string { return "" }
+
+type closeWatchRequest struct{ watchRequest }
 
 type getSchemaRequest struct {
 	requestID uint64

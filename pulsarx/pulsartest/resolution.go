@@ -7,42 +7,6 @@ import (
 	"github.com/hamba/avro/v2"
 )
 
-// checkBoth refuses a schema unless it reads what the older one wrote and the other way round: Pulsar's strategy FULL, its default.
-func (s *schema) checkBoth(older *schema) *refusal {
-	if why := s.checkReads(older); why != nil {
-		return why
-	}
-	return older.checkReads(s)
-}
-
-// checkReads refuses unless data that a schema wrote can be read by s. Other types than Avro and JSON, whose definitions are Avro's,
-// say nothing that could be compared, and neither does a writer's definition that the Avro library cannot read.
-func (s *schema) checkReads(writer *schema) *refusal {
-	if s.kind != schemaAvro && s.kind != schemaJSON {
-		return nil
-	}
-	w, r := writer.avro(), s.avro()
-	switch {
-	case w == nil:
-		return nil
-	case r == nil:
-		return refuse(incompatibleSchema, "Invalid schema definition data for %s schema", s.kind)
-	}
-	if err := (resolution{}).check(r, w); err != nil {
-		return refuse(incompatibleSchema, "Incompatible schema: %v", err)
-	}
-	return nil
-}
-
-// avro is a schema's definition, nil where the Avro library cannot read it.
-func (s *schema) avro() avro.Schema {
-	definition, err := avro.ParseBytesWithCache(s.data, "", &avro.SchemaCache{})
-	if err != nil {
-		return nil
-	}
-	return definition
-}
-
 // resolution checks readers against writers by Avro's schema resolution, as Java's ResolvingGrammarGenerator has it and with it
 // Pulsar: of names only those of enums and of fixed count, and what symbols an enum has does not. It remembers the records that it
 // has compared, for those that contain themselves.

@@ -14,11 +14,14 @@ import (
 type schemaType int32
 
 const (
-	schemaNone        schemaType = 0
-	schemaString      schemaType = 1
-	schemaJSON        schemaType = 2
-	schemaAvro        schemaType = 4
-	schemaAutoConsume schemaType = -3
+	schemaBytes          schemaType = -1
+	schemaNone           schemaType = 0
+	schemaString         schemaType = 1
+	schemaJSON           schemaType = 2
+	schemaProtobuf       schemaType = 3
+	schemaAvro           schemaType = 4
+	schemaKeyValue       schemaType = 15
+	schemaProtobufNative schemaType = 20
 )
 
 var schemaTypeNames = [...]string{
@@ -112,19 +115,31 @@ func (b *Broker) latestSchema(base string) int {
 	return -1
 }
 
+// history are the schemas of a topic that count, the newest first.
+func (b *Broker) history(base string) []storedSchema {
+	versions := b.schemas[base]
+	start := len(versions)
+	for start > 0 && !versions[start-1].deleted {
+		start--
+	}
+	newest := slices.Clone(versions[start:])
+	slices.Reverse(newest)
+	return newest
+}
+
 // addSchema returns the version of a schema, stored as a new one if the topic does not have it.
-func (b *Broker) addSchema(base string, s *schema) (int, *refusal) {
-	if v := b.findSchema(base, s); v >= 0 {
+func (b *Broker) addSchema(name topicName, s *schema) (int, *refusal) {
+	if v := b.findSchema(name.base, s); v >= 0 {
 		return v, nil
 	}
-	if !s.valid() {
-		return -1, refuse(incompatibleSchema, "Invalid schema definition data for %s schema", s.kind)
-	}
-	if why := b.checkSchema(base, s, s.checkBoth); why != nil {
+	if why := s.invalid(); why != nil {
 		return -1, why
 	}
-	b.schemas[base] = append(b.schemas[base], storedSchema{schema: *s, stored: time.Now()})
-	return len(b.schemas[base]) - 1, nil
+	if why := s.compatible(b.history(name.base), b.strategyOf(name)); why != nil {
+		return -1, why
+	}
+	b.schemas[name.base] = append(b.schemas[name.base], storedSchema{schema: *s, stored: time.Now()})
+	return len(b.schemas[name.base]) - 1, nil
 }
 
 // findSchema is the version of a schema, -1 if the topic does not have it.
@@ -140,46 +155,73 @@ func (b *Broker) findSchema(base string, s *schema) int {
 	return -1
 }
 
-// valid tells whether a definition that has to be JSON is.
-func (s *schema) valid() bool {
-	return s.kind != schemaAvro && s.kind != schemaJSON || json.Valid(s.data)
-}
-
-// checkSchema refuses a schema that is of another type than the topic's newest one, or does not fit it by check.
-func (b *Broker) checkSchema(base string, s *schema, check func(newest *schema) *refusal) *refusal {
-	latest := b.latestSchema(base)
-	if latest < 0 {
-		return nil
+// invalid refuses a definition that is none.
+func (s *schema) invalid() *refusal {
+	ok := true
+	switch {
+	case s.kind == schemaAvro || s.kind == schemaJSON || s.kind == schemaProtobuf || s.kind == schemaProtobufNative:
+		ok = json.Valid(s.data)
+	case s.kind == schemaKeyValue:
+		parts := splitKeyValue(s.data, s.properties)
+		if why := parts[0].invalid(); why != nil {
+			return why
+		}
+		return parts[1].invalid()
+	case s.kind > schemaNone && s.kind != schemaString:
+		ok = len(s.data) == 0
 	}
-	newest := &b.schemas[base][latest].schema
-	if newest.kind != s.kind {
-		return refuse(incompatibleSchema, "Incompatible schema: exists schema type %s, new schema type %s", newest.kind, s.kind)
+	if !ok {
+		return refuse(incompatibleSchema, "Invalid schema definition data for %s schema", s.kind)
 	}
-	return check(newest)
+	return nil
 }
 
 // schemaFor is the version that a producer's messages have, empty without a schema.
 func (b *Broker) schemaFor(t *topic, s *schema) ([]byte, *refusal) {
 	if s.empty() {
+		if b.on(t.name, "schemaValidationEnforced", "schemaValidationEnforced", false) && b.latestSchema(t.name.base) >= 0 {
+			return nil, refuse(incompatibleSchema, "Producers cannot connect or send message without a schema to topics with a schema when SchemaValidationEnforced is enabled")
+		}
 		return nil, nil
 	}
-	version, why := b.addSchema(t.name.base, s)
+	version, why := b.clientSchema(t.name, s)
 	if why != nil {
 		return nil, why
 	}
 	return versionBytes(version), nil
 }
 
-// checkConsumerSchema lets a consumer's schema be a topic's first one; otherwise it must read the newest.
+// clientSchema is addSchema for a client, which may not bring new ones everywhere.
+func (b *Broker) clientSchema(name topicName, s *schema) (int, *refusal) {
+	if !b.on(name, "", "isAllowAutoUpdateSchema", true) {
+		if v := b.findSchema(name.base, s); v >= 0 {
+			return v, nil
+		}
+		return -1, refuse(incompatibleSchema, "Schema not found and schema auto updating is disabled.")
+	}
+	return b.addSchema(name, s)
+}
+
+// checkConsumerSchema lets a consumer's schema be a topic's first one; otherwise it must fit by what the strategy means for readers.
 func (b *Broker) checkConsumerSchema(t *topic, s *schema) *refusal {
 	if s.empty() {
 		return nil
 	}
-	if b.latestSchema(t.name.base) < 0 && !t.busy() && len(t.entries) == 0 {
-		_, why := b.addSchema(t.name.base, s)
+	older := b.history(t.name.base)
+	if len(older) == 0 && !t.busy() && len(t.entries) == 0 {
+		_, why := b.clientSchema(t.name, s)
 		return why
 	}
-	return b.checkSchema(t.name.base, s, s.checkReads)
+	by := b.strategyOf(t.name)
+	switch {
+	case by == alwaysCompatible:
+		return nil
+	case len(older) == 0:
+		return refuse(incompatibleSchema, "Topic does not have schema to check")
+	case by == backward || by == forward || by == forwardTransitive || by == full:
+		by = backward
+	}
+	return s.compatible(older, by)
 }
 
 func (r *getSchemaRequest) serve(c *conn) {
@@ -244,7 +286,7 @@ func (r *createSchemaRequest) serve(c *conn) {
 		r.fail(c, refuse(topicNotFound, "Topic not found %s", name.full))
 		return
 	}
-	version, why := b.addSchema(name.base, r.schema)
+	version, why := b.clientSchema(name, r.schema)
 	if why != nil {
 		r.fail(c, why)
 		return

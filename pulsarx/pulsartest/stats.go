@@ -122,7 +122,7 @@ func (s *subscription) stats() subscriptionStats {
 	out := subscriptionStats{
 		MsgOutCounter: s.delivered, BytesOutCounter: s.bytes, Type: "None", Consumers: []consumerStats{},
 		MsgBacklog: int64(len(t.entries) - s.cursor.markDelete - len(s.cursor.acked)), IsDurable: s.durable, Durable: s.durable,
-		AckedRanges: s.cursor.ranges(), Properties: orEmpty(s.properties),
+		IsReplicated: s.replicated, Replicated: s.replicated, AckedRanges: s.cursor.ranges(), Properties: orEmpty(s.properties),
 	}
 	for i := s.cursor.markDelete; i < len(t.entries); i++ {
 		if !s.cursor.isAcked(i) {
@@ -145,7 +145,7 @@ func (s *subscription) stats() subscriptionStats {
 		}
 	}
 	for _, c := range s.consumers {
-		blocked := c.unacked >= maxUnacked
+		blocked := c.blocked()
 		out.UnackedMessages += c.unacked
 		out.BlockedOnUnacked = out.BlockedOnUnacked || blocked
 		out.Consumers = append(out.Consumers, consumerStats{

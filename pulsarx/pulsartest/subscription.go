@@ -9,6 +9,7 @@ type subscription struct {
 	topic      *topic
 	name       string
 	durable    bool
+	replicated bool
 	properties map[string]string
 	cursor     cursor
 
@@ -30,6 +31,7 @@ type consumer struct {
 	permits    int   // messages that it has asked for and not got
 	delivered  int64 // messages
 	unacked    int   // messages that it has got and not acknowledged; Shared and Key_Shared only
+	maxUnacked int   // of them, beyond which it gets none
 	epoch      uint64
 	hasEpoch   bool
 	sticky     bool
@@ -83,6 +85,16 @@ func (s *subscription) disconnect() {
 		c.conn.sendClose(cmdCloseConsumer, c.id)
 		delete(c.conn.consumers, c.id)
 		s.remove(c)
+	}
+}
+
+// tellEnd tells the consumers that nothing more will come, if that is so and everything is acknowledged.
+func (s *subscription) tellEnd() {
+	if !s.topic.terminated || s.cursor.markDelete < len(s.topic.entries) {
+		return
+	}
+	for _, c := range s.consumers {
+		c.conn.sendReachedEnd(c.id)
 	}
 }
 

@@ -17,7 +17,8 @@ type topic struct {
 	ledgers    []ledger
 	messages   int64 // in all entries
 	bytes      int64
-	terminated bool // takes no further entries
+	terminated bool  // takes no further entries
+	dropped    int64 // messages of a topic that stores none which a subscription's consumers had no permits for
 
 	producers map[string]*producer // by name
 	epoch     int64                // grows with each exclusive producer, from -1
@@ -95,6 +96,9 @@ func (t *topic) messagesFrom(i int) int64 {
 
 // append stores an entry and offers it to every subscription.
 func (t *topic) append(e entry) messageID {
+	if t.name.transient() {
+		return t.pass(e)
+	}
 	e.offset = t.messages
 	t.entries = append(t.entries, e)
 	t.messages += int64(e.messages)
@@ -103,6 +107,39 @@ func (t *topic) append(e entry) messageID {
 		s.dispatch()
 	}
 	return t.id(len(t.entries) - 1)
+}
+
+// pass gives an entry to who is there to take it, and stores nothing. All entries of such a topic have one id.
+func (t *topic) pass(e entry) messageID {
+	t.messages += int64(e.messages)
+	t.bytes += int64(len(e.data))
+	for _, s := range t.subs {
+		if s.dispatcher == nil {
+			continue
+		}
+		c := s.dispatcher.takes(&e)
+		if c == nil || c.permits <= 0 {
+			t.dropped += int64(e.messages)
+			continue
+		}
+		c.permits -= e.messages
+		c.delivered += int64(e.messages)
+		s.delivered += int64(e.messages)
+		s.bytes += int64(len(e.data))
+		c.conn.sendMessage(c, messageID{partition: t.name.partition}, 0, e.data)
+	}
+	return messageID{partition: t.name.partition}
+}
+
+// terminate lets a topic take no more: its producers are closed, and its consumers told once they have acknowledged everything.
+func (t *topic) terminate() {
+	t.terminated = true
+	for _, p := range slices.Collect(maps.Values(t.producers)) {
+		p.conn.closeProducer(p)
+	}
+	for _, s := range t.subs {
+		s.tellEnd()
+	}
 }
 
 // subscribed returns a subscription, made at index start if there is none.
@@ -115,14 +152,17 @@ func (t *topic) subscribed(name string, durable bool, start int) *subscription {
 	return s
 }
 
+func (t *topic) consumers() int {
+	n := 0
+	for _, s := range t.subs {
+		n += len(s.consumers)
+	}
+	return n
+}
+
 // busy says whether a client is connected.
 func (t *topic) busy() bool {
-	for _, s := range t.subs {
-		if len(s.consumers) > 0 {
-			return true
-		}
-	}
-	return len(t.producers) > 0
+	return len(t.producers) > 0 || t.consumers() > 0
 }
 
 // disconnect tells every producer and consumer that the broker closed it; clients look the topic up again.

@@ -61,6 +61,7 @@ const (
 	cmdConsumerStats           command = 25
 	cmdConsumerStatsResponse   command = 26
 	cmdSeek                    command = 28
+	cmdReachedEndOfTopic       command = 27
 	cmdGetLastMessageID        command = 29
 	cmdGetLastMessageIDResp    command = 30
 	cmdActiveConsumerChange    command = 31
@@ -68,6 +69,7 @@ const (
 	cmdGetTopicsResponse       command = 33
 	cmdGetSchema               command = 34
 	cmdGetSchemaResponse       command = 35
+	cmdAuthChallenge           command = 36
 	cmdAuthResponse            command = 37
 	cmdAckResponse             command = 38
 	cmdGetOrCreateSchema       command = 39
@@ -80,6 +82,9 @@ const (
 	cmdEndTxnOnSubscription    command = 60
 	cmdTcClientConnect         command = 62
 	cmdWatchTopicList          command = 64
+	cmdWatchTopicListSuccess   command = 65
+	cmdWatchTopicUpdate        command = 66
+	cmdWatchTopicListClose     command = 67
 )
 
 // serverError is the code of a refusal; clients recognise it by its name.
@@ -94,6 +99,7 @@ const (
 	checksumError       serverError = 9
 	unsupportedVersion  serverError = 10
 	topicNotFound       serverError = 11
+	subscriptionMissing serverError = 12
 	topicTerminated     serverError = 15
 	producerBusy        serverError = 16
 	invalidTopicName    serverError = 17
@@ -280,6 +286,13 @@ func appendBytes(b []byte, num protowire.Number, v []byte) []byte {
 
 func appendString(b []byte, num protowire.Number, v string) []byte {
 	return protowire.AppendString(protowire.AppendTag(b, num, protowire.BytesType), v)
+}
+
+func appendStrings(b []byte, num protowire.Number, all ...string) []byte {
+	for _, v := range all {
+		b = appendString(b, num, v)
+	}
+	return b
 }
 
 // appendFrame appends the head of a frame: its sizes and the command, whose body is given. An entry of entrySize bytes follows it.

@@ -1,0 +1,161 @@
+package pulsartest_test
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+)
+
+const (
+	examplePersistence = `{"bookkeeperEnsemble":1,"bookkeeperWriteQuorum":1,"bookkeeperAckQuorum":1,"managedLedgerMaxMarkDeleteRate":0.0}`
+	exampleDispatch    = `{"dispatchThrottlingRateInMsg":1000,"dispatchThrottlingRateInByte":-1,"relativeToPublishRate":false,"ratePeriodInSecond":1}`
+	exampleInactive    = `{"inactiveTopicDeleteMode":"delete_when_no_subscriptions","maxInactiveDurationSeconds":60,"deleteWhileInactive":true}`
+	exampleQuota       = `{"limitSize":1000,"limitTime":-1,"policy":"producer_request_hold"}`
+)
+
+// policyExamples are values of policies by their paths: those of both levels, of namespaces, and of topics. A path that ends with "=" has
+// its value in the query.
+var policyExamples = [3]map[string]string{
+	{
+		"POST retention": `{"retentionTimeInMinutes":10,"retentionSizeInMB":-1}`, "POST persistence": examplePersistence,
+		"POST publishRate":  `{"publishThrottlingRateInMsg":1000,"publishThrottlingRateInByte":-1}`,
+		"POST dispatchRate": exampleDispatch, "POST subscriptionDispatchRate": exampleDispatch, "POST replicatorDispatchRate": exampleDispatch,
+		"POST subscribeRate":         `{"subscribeThrottlingRatePerConsumer":10,"ratePeriodInSecond":30}`,
+		"POST delayedDelivery":       `{"tickTime":1000,"active":true,"maxDeliveryDelayInMillis":0}`,
+		"POST inactiveTopicPolicies": exampleInactive, "POST autoSubscriptionCreation": `{"allowAutoSubscriptionCreation":true}`,
+		"POST maxSubscriptionsPerTopic": "5", "POST maxConsumersPerSubscription": "3", "POST deduplicationSnapshotInterval": "7",
+		"POST subscriptionTypesEnabled": `["Shared"]`, "POST schemaValidationEnforced": "true", "PUT schemaCompatibilityStrategy": `"BACKWARD"`,
+		"POST replication": `["standalone"]`,
+	},
+	{
+		"POST messageTTL": "60", "POST maxProducersPerTopic": "5", "POST maxConsumersPerTopic": "5", "POST maxUnackedMessagesPerConsumer": "5",
+		"POST maxUnackedMessagesPerSubscription": "5", "POST deduplication": "true", "POST maxTopicsPerNamespace": "100",
+		"POST autoTopicCreation":          `{"allowAutoTopicCreation":true,"topicType":"partitioned","defaultNumPartitions":3}`,
+		"POST persistence/bookieAffinity": `{"bookkeeperAffinityGroupPrimary":"g"}`,
+		"POST isAllowAutoUpdateSchema":    "false",
+		"POST encryptionRequired":         "true",
+		"POST allowedClusters":            `["standalone"]`,
+		"PUT compactionThreshold":         "1000",
+		"PUT offloadThreshold":            "7",
+		"PUT offloadDeletionLagMs":        "7",
+		"PUT properties":                  `{"a":"b"}`,
+		"POST antiAffinity":               `"g"`,
+		"POST subscriptionExpirationTime": "3",
+	},
+	{
+		"POST messageTTL?messageTTL=60": "", "POST deduplicationEnabled": "true", "POST maxProducers": "5", "POST maxConsumers": "5",
+		"POST maxUnackedMessagesOnConsumer": "5", "POST maxUnackedMessagesOnSubscription": "5", "POST maxMessageSize": "1000",
+		"POST compactionThreshold": "1000",
+	},
+}
+
+// TestPolicies sets, reads and unsets each policy of a namespace and of a topic: the answers are those of Pulsar 4.0.8. Topics' policies
+// take their time there, so their answers are waited for.
+func TestPolicies(t *testing.T) {
+	want := recorded(t, "testdata/policies.json")
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+			ns := fmt.Sprintf("public/policies-%d", time.Now().UnixNano())
+			on.must(t, "PUT", "/namespaces/"+ns, "")
+			on.must(t, "PUT", "/persistent/"+ns+"/t", "")
+			for level, base := range map[string]string{"namespace": "/namespaces/" + ns, "topic": "/persistent/" + ns + "/t"} {
+				own := policyExamples[1]
+				if level == "topic" {
+					own = policyExamples[2]
+				}
+				for _, examples := range []map[string]string{policyExamples[0], own} {
+					for route, value := range examples {
+						t.Run(level+"/"+route, func(t *testing.T) {
+							t.Parallel()
+							on.policy(t, want, level, base, route, value)
+						})
+					}
+				}
+			}
+		})
+	}
+	want.save(t)
+}
+
+var htmlPage = regexp.MustCompile(`(?s)^<.*`)
+
+// policy plays one policy's routes.
+func (on target) policy(t *testing.T, want *recording, level, base, route, value string) {
+	t.Helper()
+	set, path, _ := strings.Cut(strings.TrimSpace(route), " ")
+	path = strings.TrimSpace(path)
+	read, _, _ := strings.Cut(path, "?")
+	for i, step := range []string{"GET", set, "GET", "DELETE", "GET"} {
+		name := fmt.Sprintf("%s %s: %d %s", level, route, i, step)
+		call := func() string {
+			target, body := read, ""
+			if step == set && i == 1 {
+				target, body = path, value
+			}
+			status, answer := on.admin(step, base+"/"+target, body)
+			switch {
+			case status >= 400:
+				answer = "" // the wording is each one's own
+			case answer == "":
+				status = http.StatusNoContent // or 200, which says as much
+			}
+			return strings.TrimSpace(fmt.Sprint(status, " ", htmlPage.ReplaceAllString(answer, "")))
+		}
+		if *record {
+			if level == "topic" && i > 1 {
+				time.Sleep(time.Second)
+			}
+			want.check(t, name, call())
+			continue
+		}
+		got := call()
+		for start := time.Now(); step == "GET" && got != want.want[name] && time.Since(start) < patience && on.broker == nil; time.Sleep(20 * time.Millisecond) {
+			got = call()
+		}
+		want.check(t, name, got)
+	}
+}
+
+// TestPermissions grants and revokes, on both levels, and reads the answer for the namespace.
+func TestPermissions(t *testing.T) {
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+			ns := fmt.Sprintf("public/permissions-%d", time.Now().UnixNano())
+			on.must(t, "PUT", "/namespaces/"+ns, "")
+			on.must(t, "PUT", "/persistent/"+ns+"/t", "")
+			on.must(t, "POST", "/namespaces/"+ns+"/permissions/role", `["produce"]`)
+			on.must(t, "POST", "/persistent/"+ns+"/t/permissions/other", `["consume"]`)
+			answer := on.must(t, "GET", "/namespaces/"+ns, "")
+			for _, want := range []string{`"namespace_auth":{"role":["produce"]}`, `"destination_auth":{"persistent://` + ns + `/t":{"other":["consume"]}}`} {
+				if !strings.Contains(answer, want) {
+					t.Errorf("%s\nis not in %s", want, answer)
+				}
+			}
+			on.must(t, "DELETE", "/namespaces/"+ns+"/permissions/role", "")
+			on.must(t, "DELETE", "/persistent/"+ns+"/t/permissions/other", "")
+			if answer := on.must(t, "GET", "/namespaces/"+ns+"/permissions", ""); answer != "{}" {
+				t.Error(answer)
+			}
+			on.must(t, "POST", "/namespaces/"+ns+"/backlogQuota?backlogQuotaType=message_age", exampleQuota)
+			if answer := on.must(t, "GET", "/namespaces/"+ns+"/backlogQuotaMap", ""); !strings.Contains(answer, `"message_age":{`) || !strings.Contains(answer, `"limitSize":1000`) {
+				t.Error(answer)
+			}
+			on.must(t, "PUT", "/namespaces/"+ns+"/schemaCompatibilityStrategy", `"NONE_OF_THEM"`)
+			if answer := on.must(t, "GET", "/namespaces/"+ns+"/schemaCompatibilityStrategy", ""); answer != `"UNDEFINED"` {
+				t.Error(answer)
+			}
+			if status, answer := on.admin("POST", "/namespaces/"+ns+"/retention", `"no"`); status != http.StatusBadRequest {
+				t.Error(status, answer)
+			}
+			on.must(t, "DELETE", "/namespaces/"+ns+"/backlogQuota?backlogQuotaType=message_age", "")
+			if answer := on.must(t, "GET", "/namespaces/"+ns+"/backlogQuotaMap", ""); answer != "{}" {
+				t.Error(answer)
+			}
+		})
+	}
+}
