@@ -147,7 +147,11 @@ func (c cluster) post(ctx context.Context, base string, s setting, d declared) e
 
 func (c cluster) unset(ctx context.Context, base string, s setting, l level) error {
 	method, path, _ := strings.Cut(s.routes[l].unset, " ")
-	return c.call(ctx, method, base+"/"+path, s.routes[l].unsetBody, nil)
+	err := c.call(ctx, method, base+"/"+path, s.routes[l].unsetBody, nil)
+	if admin.Status(err) == http.StatusNotFound { // gone already
+		return nil
+	}
+	return err
 }
 
 // writeQuota sets a quota. Pulsar 4.0.8 refuses any quota of age beside a finite retention, even where it is below; the retention is

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -321,45 +322,42 @@ func TestTrouble(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
 			var requests, denied atomic.Int64
-			var lost atomic.Bool
+			var lost sync.Map
 			c := front(t, s, func(w http.ResponseWriter, r *http.Request) bool {
-				switch {
-				case strings.HasSuffix(r.URL.Path, "/denied"):
+				if strings.HasSuffix(r.URL.Path, "/denied") {
 					denied.Add(1)
 					http.Error(w, `{"reason":"not yours"}`, http.StatusForbidden)
 					return true
-				case requests.Add(1)%3 == 0:
+				}
+				if requests.Add(1)%7 == 0 {
 					http.Error(w, "later", http.StatusServiceUnavailable)
 					return true
-				case lost.Load() && r.Method == http.MethodPut: // it is done, but the answer is lost
-					lost.Store(false)
-					request := r.Clone(r.Context())
-					request.URL, _ = url.Parse(s.admin + r.URL.RequestURI())
-					request.RequestURI = ""
-					transport := &http.Transport{DisableKeepAlives: true}
-					answer, err := transport.RoundTrip(request)
-					if err != nil {
-						t.Error(err)
-					} else {
-						_ = answer.Body.Close()
-					}
-					http.Error(w, "lost", http.StatusBadGateway)
-					return true
 				}
-				return false
+				_, before := lost.LoadOrStore(r.Method+r.URL.Path, true)
+				if r.Method == http.MethodGet || before {
+					return false
+				}
+				forward(t, s, r) // it is done, but the answer is lost
+				http.Error(w, "lost", http.StatusBadGateway)
+				return true
 			})
-			tenant := tenantName(t, c)
-			want := events(tenant, map[string]topology.Topic{"orders": {Partitions: 2}, "none": {}})
-			p := plan(t, c, want, topology.Options{})
-			for _, change := range p.Changes {
-				t.Log(change)
-			}
-			lost.Store(true)
-			if err := p.Apply(t.Context()); err != nil {
+			tenant := tenantName(t, s.client(t))
+			orders := topology.Topic{Partitions: 2, Subscriptions: map[string]topology.Subscription{"billing": {Replicated: topology.On}}}
+			first := plan(t, c, events(tenant, map[string]topology.Topic{"orders": orders, "none": {}}), topology.Options{})
+			if err := first.Apply(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if err := p.Apply(t.Context()); err != nil { // all of it is there
+			if err := first.Apply(t.Context()); err != nil { // all of it is there
 				t.Error(err)
+			}
+			orders.Partitions, orders.Unkeyed = 3, true
+			grow := plan(t, c, events(tenant, map[string]topology.Topic{"orders": orders}), topology.Options{})
+			if err := errors.Join(grow.Apply(t.Context()), grow.Apply(t.Context())); err != nil {
+				t.Error(err)
+			}
+			remove := plan(t, c, events(tenant, map[string]topology.Topic{"none": {}}), topology.Options{DeleteUndeclared: true})
+			if err := errors.Join(remove.Apply(t.Context()), remove.Apply(t.Context())); err != nil || len(remove.Changes) != 1 {
+				t.Errorf("%v\n%v", err, remove)
 			}
 			other := plan(t, c, events(tenant, map[string]topology.Topic{"late": {Partitions: 4}}), topology.Options{})
 			apply(t, c, events(tenant, map[string]topology.Topic{"late": {Partitions: 2}}), topology.Options{})
@@ -372,6 +370,21 @@ func TestTrouble(t *testing.T) {
 			}
 		})
 	}
+}
+
+// forward makes a request of the server behind, and drops the answer.
+func forward(tb testing.TB, s server, r *http.Request) {
+	tb.Helper()
+	request := r.Clone(r.Context())
+	request.URL, _ = url.Parse(s.admin + r.URL.RequestURI())
+	request.RequestURI = ""
+	transport := &http.Transport{DisableKeepAlives: true}
+	answer, err := transport.RoundTrip(request)
+	if err != nil {
+		tb.Error(err)
+		return
+	}
+	_ = answer.Body.Close()
 }
 
 // TestDeadLetterTopic: the declared topic is the one that pulsarx writes to, and its subscription keeps the letters.

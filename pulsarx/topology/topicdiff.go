@@ -42,15 +42,28 @@ func createTopicStep(name topicName, n int) func(context.Context, cluster, bool)
 			path, body = path+"/partitions", n
 		}
 		err := c.call(ctx, http.MethodPut, path, body, nil)
-		if admin.Status(err) != http.StatusConflict {
-			return err
+		if admin.Status(err) == http.StatusConflict && c.hasPartitions(ctx, name, n) {
+			return nil
 		}
-		var have struct{ Partitions int }
-		if failed := c.call(ctx, http.MethodGet, name.path()+"/partitions", nil, &have); failed != nil || have.Partitions != n {
-			return err
-		}
-		return nil
+		return err
 	}
+}
+
+// growStep takes a topic that has grown meanwhile for grown.
+func growStep(name topicName, n int) func(context.Context, cluster, bool) error {
+	return func(ctx context.Context, c cluster, _ bool) error {
+		err := c.call(ctx, http.MethodPost, name.path()+"/partitions", n, nil)
+		if err != nil && c.hasPartitions(ctx, name, n) {
+			return nil
+		}
+		return err
+	}
+}
+
+func (c cluster) hasPartitions(ctx context.Context, name topicName, n int) bool {
+	var have struct{ Partitions int }
+	err := c.call(ctx, http.MethodGet, name.path()+"/partitions", nil, &have)
+	return err == nil && have.Partitions == n
 }
 
 // partitionsOf grows a topic, or refuses to.
@@ -91,7 +104,7 @@ func (d *diff) grow(ctx context.Context, name topicName, want Topic, have int) e
 			d.warn(resource, "it grows though it is not drained: %s; the order of its keys breaks for these messages", state)
 		}
 	}
-	d.add(resource, "partitions", fmt.Sprint(have), fmt.Sprint(want.Partitions), posted(name.path()+"/partitions", want.Partitions))
+	d.add(resource, "partitions", fmt.Sprint(have), fmt.Sprint(want.Partitions), growStep(name, want.Partitions))
 	return nil
 }
 

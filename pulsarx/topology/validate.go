@@ -197,8 +197,11 @@ func (c *check) policies(d declared) {
 	if p.Offload != nil {
 		c.in("offload", func() { c.offload(*p.Offload, d.level()) })
 	}
-	if q := p.Persistence; q != nil && (q.AckQuorum < 1 || q.WriteQuorum < q.AckQuorum || q.Ensemble < q.WriteQuorum || q.MarkDeleteRate < 0) {
+	if q := p.Persistence; q != nil && (q.AckQuorum < 1 || q.WriteQuorum < q.AckQuorum || q.Ensemble < q.WriteQuorum) {
 		c.fail("persistence: want ensemble >= writeQuorum >= ackQuorum >= 1, not %d, %d, %d", q.Ensemble, q.WriteQuorum, q.AckQuorum)
+	}
+	if q := p.Persistence; q != nil && !(q.MarkDeleteRate >= 0 && q.MarkDeleteRate <= math.MaxInt32) { // no NaN either
+		c.fail("persistence.markDeleteRate is %v", q.MarkDeleteRate)
 	}
 	c.rates(p)
 	if v := p.DelayedDelivery; v != nil {
