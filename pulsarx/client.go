@@ -20,8 +20,11 @@ type ClientOptions struct {
 	URL string
 	// AdminURL is where the admin HTTP interface answers: http://host:8080. Producers, consumers and replays do without.
 	AdminURL string
-	// Token is a JSON Web Token to authenticate with. It excludes Pulsar.Authentication.
-	Token string
+	// Auth says who the client is: TokenFile, TokenFunc, CertificateFiles, OAuth2, Athenz and so on. It excludes Token and
+	// Pulsar.Authentication.
+	Auth Auth
+	// Token is a JSON Web Token to authenticate with, for one that never changes.
+	Token string `json:"-"`
 	// Encryption has the keys that producers with EncryptionKeys encrypt with, and that consumers and replays decrypt with.
 	Encryption Encryption
 	// Logger gets the background warnings of pulsar-client-go: lost connections and the like, never payloads, properties or
@@ -61,13 +64,48 @@ func (o ClientOptions) validate() error {
 			errs = append(errs, fmt.Errorf("ClientOptions.AdminURL: %w", err))
 		}
 	}
-	if o.Token != "" && o.Pulsar.Authentication != nil {
-		errs = append(errs, errors.New("ClientOptions.Token and Pulsar.Authentication exclude each other"))
+	if ways := truths(o.Token != "", o.Auth.make != nil, o.Pulsar.Authentication != nil); ways > 1 {
+		errs = append(errs, errors.New("ClientOptions.Auth, Token and Pulsar.Authentication exclude each other"))
 	}
 	if o.Pulsar.URL != "" && o.Pulsar.URL != o.URL {
 		errs = append(errs, errors.New("ClientOptions.Pulsar.URL: set ClientOptions.URL instead"))
 	}
 	return errors.Join(errs...)
+}
+
+func truths(all ...bool) (n int) {
+	for _, b := range all {
+		if b {
+			n++
+		}
+	}
+	return n
+}
+
+// Format writes where the client connects to and how it authenticates, and never a secret, whatever the verb.
+func (o ClientOptions) Format(f fmt.State, _ rune) {
+	how := "none"
+	switch {
+	case o.Auth.make != nil:
+		how = o.Auth.kind
+	case o.Token != "":
+		how = "token"
+	case o.Pulsar.Authentication != nil:
+		how = "Pulsar.Authentication"
+	}
+	_, _ = fmt.Fprintf(f, "pulsarx.ClientOptions(URL %s, AdminURL %s, authentication %s)", withoutUser(o.URL), withoutUser(o.AdminURL), how)
+}
+
+// LogValue is Format's text, for slog.
+func (o ClientOptions) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(o)) }
+
+// withoutUser is a URL as it may be shown: what stands before an @ may be a password.
+func withoutUser(text string) string {
+	scheme, rest, _ := strings.Cut(text, "://")
+	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
+		return scheme + "://***" + rest[at:]
+	}
+	return text
 }
 
 // checkURL accepts scheme://host:port[,host:port...]. The error does not repeat a URL that holds a password.
@@ -110,6 +148,13 @@ type Client struct {
 func NewClient(o ClientOptions) (*Client, error) {
 	if err := o.validate(); err != nil {
 		return nil, fmt.Errorf("pulsarx: %w", err)
+	}
+	if o.Auth.make != nil {
+		provider, err := o.Auth.make()
+		if err != nil {
+			return nil, fmt.Errorf("pulsarx: ClientOptions.Auth: %w", err)
+		}
+		o.Pulsar.Authentication = provider
 	}
 	o = o.withDefaults()
 	tel, err := newTelemetry()

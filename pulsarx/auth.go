@@ -1,0 +1,192 @@
+package pulsarx
+
+import (
+	"crypto/tls"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+
+	"github.com/apache/pulsar-client-go/pulsar/auth"
+)
+
+// Auth says who a client is; see ClientOptions.Auth. Formatting one shows its kind and never a secret.
+type Auth struct {
+	kind string
+	make func() (auth.Provider, error)
+}
+
+// Format writes the kind, whatever the verb.
+func (a Auth) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("pulsarx.Auth(" + a.kind + ")")) }
+
+// TokenFunc authenticates with the token that f returns, such as a JSON Web Token. f is called for each connection, for each call of
+// the admin interface, and when the broker asks again because a token expires; from several goroutines.
+func TokenFunc(f func() (string, error)) Auth {
+	return Auth{"token", func() (auth.Provider, error) {
+		return auth.NewAuthenticationTokenFromSupplier(func() (string, error) {
+			token, err := f()
+			if err == nil && token == "" {
+				err = errors.New("pulsarx: the token is empty")
+			}
+			return token, err
+		}), nil
+	}}
+}
+
+// TokenFile authenticates with the token in a file, which is read whenever TokenFunc would call its function; white space around it
+// does not count.
+func TokenFile(path string) Auth {
+	return TokenFunc(func() (string, error) {
+		text, err := os.ReadFile(path)
+		return strings.TrimSpace(string(text)), err
+	})
+}
+
+// CertificateFunc authenticates with the TLS certificate that f returns for each connection: mutual TLS. The URL is pulsar+ssl://.
+func CertificateFunc(f func() (*tls.Certificate, error)) Auth {
+	return Auth{"tls", func() (auth.Provider, error) { return auth.NewAuthenticationFromTLSCertSupplier(f), nil }}
+}
+
+// CertificateFiles authenticates with the TLS certificate and key in two PEM files, which are read for each connection.
+func CertificateFiles(certificate, key string) Auth {
+	return CertificateFunc(func() (*tls.Certificate, error) {
+		pair, err := tls.LoadX509KeyPair(certificate, key)
+		return &pair, err
+	})
+}
+
+// OAuth2Options say where tokens come from by OAuth 2.0's client credentials flow.
+type OAuth2Options struct {
+	// Issuer is the URL below which .well-known/openid-configuration stands. KeyFile may hold it.
+	Issuer string
+	// KeyFile is the path of a JSON file with client_id, client_secret and, where Issuer is empty, issuer_url. It is read at the start,
+	// and again when the issuer refuses what it held before.
+	KeyFile string
+	// Audience of the tokens, often the broker's.
+	Audience string
+	// Scopes to ask for.
+	Scopes []string
+}
+
+// OAuth2 authenticates with tokens from an issuer. They are kept until shortly before they expire.
+func OAuth2(o OAuth2Options) Auth {
+	return Auth{"oauth2", func() (auth.Provider, error) {
+		if o.KeyFile == "" {
+			return nil, errors.New("OAuth2Options.KeyFile is missing")
+		}
+		return &renewed{open: func() (auth.Provider, error) {
+			return auth.NewAuthenticationOAuth2WithParams(map[string]string{
+				auth.ConfigParamType:      auth.ConfigParamTypeClientCredentials,
+				auth.ConfigParamIssuerURL: o.Issuer,
+				auth.ConfigParamAudience:  o.Audience,
+				auth.ConfigParamKeyFile:   o.KeyFile,
+				auth.ConfigParamScope:     strings.Join(o.Scopes, " "),
+			})
+		}}, nil
+	}}
+}
+
+// Athenz authenticates with role tokens of Athenz. The parameters are pulsar-client-go's and Java's: providerDomain, tenantDomain,
+// tenantService, privateKey (a path or a data: URI), keyId, ztsUrl, x509CertChain and so on.
+func Athenz(parameters map[string]string) Auth {
+	return Auth{"athenz", func() (auth.Provider, error) { return auth.NewAuthenticationAthenzWithParams(parameters) }}
+}
+
+// Basic authenticates with a name and a password; see TokenFunc for when f is called.
+func Basic(f func() (name, password string, err error)) Auth {
+	return Auth{"basic", func() (auth.Provider, error) {
+		return &renewed{always: true, open: func() (auth.Provider, error) {
+			name, password, err := f()
+			if err != nil {
+				return nil, err
+			}
+			return auth.NewAuthenticationBasic(name, password)
+		}}, nil
+	}}
+}
+
+// renewed is a provider that is opened anew when it cannot answer any more, or always: those of the client read their secrets once.
+type renewed struct {
+	open   func() (auth.Provider, error)
+	always bool
+
+	transport http.RoundTripper // of the admin interface
+
+	mu       sync.Mutex
+	provider auth.Provider
+}
+
+// current is the provider; fresh opens it anew.
+func (r *renewed) current(fresh bool) (auth.Provider, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.provider != nil && !fresh && !r.always {
+		return r.provider, nil
+	}
+	p, err := r.open()
+	if err == nil {
+		err = p.Init()
+	}
+	if err != nil {
+		return nil, err
+	}
+	r.provider = p
+	return p, nil
+}
+
+// The methods of auth.Provider.
+
+func (r *renewed) Init() error {
+	_, err := r.GetData()
+	return err
+}
+
+func (r *renewed) Name() string {
+	if p, err := r.current(false); err == nil {
+		return p.Name()
+	}
+	return "token"
+}
+
+func (r *renewed) GetTLSCertificate() (*tls.Certificate, error) { return nil, nil }
+
+func (r *renewed) GetData() ([]byte, error) {
+	p, err := r.current(false)
+	if err != nil {
+		return nil, err
+	}
+	data, err := p.GetData()
+	if err == nil {
+		return data, nil
+	}
+	if p, err = r.current(true); err != nil {
+		return nil, err
+	}
+	return p.GetData()
+}
+
+func (r *renewed) Close() error { return nil }
+
+func (r *renewed) RoundTrip(q *http.Request) (*http.Response, error) {
+	data, err := r.GetData()
+	if err != nil {
+		return nil, err
+	}
+	q = q.Clone(q.Context())
+	if r.Name() == "basic" {
+		q.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString(data))
+	} else {
+		q.Header.Set("Authorization", "Bearer "+string(data))
+	}
+	return r.transport.RoundTrip(q)
+}
+
+func (r *renewed) Transport() http.RoundTripper { return r.transport }
+
+func (r *renewed) WithTransport(t http.RoundTripper) error {
+	r.transport = t
+	return nil
+}
