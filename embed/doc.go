@@ -16,6 +16,27 @@
 //	default: // all failed
 //	}
 //
+// # Around an embedder
+//
+// A [Batcher] puts the inputs of concurrent callers together: while the model works on a batch the next one forms, live inputs go
+// before those of a backfill ([WithPriority]), and nobody suffers from a neighbour's bad input. [Share] selects the keys of a
+// canary.
+//
+//	texts := embed.NewBatcher(model, embed.BatcherOptions{MaxTokens: 1024})
+//	vectors, err := texts.Embed(ctx, []string{"from any goroutine"})
+//
+// # Metrics and traces
+//
+// The global providers of OpenTelemetry are used where the options bring none. A batch has a span "embed batch", linked to the
+// spans of its callers.
+//
+//	embed.batcher.queue.duration  seconds that an input waits for its batch
+//	embed.batcher.run.duration    seconds that a batch takes in the embedder
+//	embed.batcher.batch.inputs    inputs of a batch
+//	embed.batcher.batch.tokens    tokens of a batch, as counted for MaxTokens
+//	embed.batcher.queue.inputs    inputs that wait
+//	embed.batcher.rejected        inputs that found the queue full
+//
 // Package onnx has the embedders that run models in this process, package tokenizer the tokenizers that they use, and
 // package embedtest deterministic embedders with faults on demand, for tests of an application.
 package embed

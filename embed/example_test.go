@@ -50,3 +50,35 @@ func ExampleBatchError() {
 	// "": 0 components, error empty text
 	// "coffee": 3 components, error <nil>
 }
+
+func ExampleBatcher() {
+	texts := embed.NewBatcher(embedtest.New(3), embed.BatcherOptions{MaxItems: 32})
+
+	// Requests of a server come from many goroutines at a time, with a text each.
+	vectors, err := texts.Embed(context.Background(), []string{"tea"})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(len(vectors), len(vectors[0]))
+
+	// Existing rows yield to them.
+	backfill := embed.WithPriority(context.Background(), embed.Backfill)
+	vectors, err = texts.Embed(backfill, []string{"coffee", "cocoa"})
+	fmt.Println(len(vectors), err)
+	// Output:
+	// 1 3
+	// 2 <nil>
+}
+
+func ExampleShare() {
+	canary := embed.Share("new model", 0.05)
+	n := 0
+	for key := range 10_000 {
+		if canary(fmt.Sprint(key)) {
+			n++
+		}
+	}
+	fmt.Println(n > 400 && n < 600)
+	// Output: true
+}

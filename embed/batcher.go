@@ -1,0 +1,391 @@
+package embed
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tidemark-go/tidemark/internal/itemerror"
+)
+
+// ErrQueueFull says that a [Batcher] has MaxQueue inputs waiting and was told to reject more. A retry later may succeed.
+var ErrQueueFull = errors.New("embed: the queue of the batcher is full")
+
+// errNoVector is the error of an input that an embedder answered neither a vector nor an error for.
+var errNoVector = errors.New("embed: the embedder returned no vector and no error")
+
+// BatcherOptions are the options of a [Batcher]. The zero value is a good choice for a service on a CPU.
+type BatcherOptions struct {
+	// MaxTokens bounds the tokens of a batch. An input that alone has more makes a batch by itself. Zero: 2048; -1: no bound.
+	MaxTokens int
+	// MaxItems bounds the inputs of a batch. Zero: 64; -1: no bound.
+	MaxItems int
+	// MaxDelay is how long a batch that is not full waits for more inputs while the model is idle. Zero: not at all, since the next
+	// batch forms by itself while the model is busy.
+	MaxDelay time.Duration
+	// MaxQueue bounds the inputs that wait, over all callers. Zero: 4096; -1: no bound. A call with more inputs than that is
+	// queued in parts.
+	MaxQueue int
+	// Reject fails a call that finds no room in the queue with [ErrQueueFull], instead of letting it wait.
+	Reject bool
+	// Concurrency is how many batches the embedder works on at a time. Zero: 1, which is right where one batch keeps all cores or the
+	// whole device busy.
+	Concurrency int
+	// MeterProvider and TracerProvider are where metrics and spans go; nil: the global ones.
+	MeterProvider  metric.MeterProvider
+	TracerProvider trace.TracerProvider
+}
+
+func (o BatcherOptions) withDefaults() BatcherOptions {
+	def := func(n *int, value int) {
+		switch {
+		case *n == 0:
+			*n = value
+		case *n < 0:
+			*n = maxInt
+		}
+	}
+	def(&o.MaxTokens, 2048)
+	def(&o.MaxItems, 64)
+	def(&o.MaxQueue, 4096)
+	def(&o.Concurrency, 1)
+	return o
+}
+
+const maxInt = int(^uint(0) >> 1)
+
+// Batcher is an [Embedder] that puts the inputs of concurrent callers together into batches for another one: dynamic batching. While
+// the embedder works on a batch, the next one forms from what arrives. Live inputs (see [WithPriority]) go before those of a
+// backfill, and no batch has both; among equals, first come, first served.
+//
+// Each caller gets its own inputs' vectors and errors, as if it had called the embedder itself: an input that fails costs its
+// neighbours nothing, also where the embedder panics or refuses a batch for good and does not say for which input, since then each
+// input is tried alone. A caller whose context is done leaves at once; its inputs that wait are taken out, and a batch that nobody
+// waits for any more is cancelled.
+//
+// A Batcher has no goroutine while it has no work, and nothing to close. It is safe for concurrent use.
+type Batcher[In any] struct {
+	embedder  Embedder[In]
+	options   BatcherOptions
+	tokens    func(In) int
+	telemetry batcherTelemetry
+
+	mu      sync.Mutex
+	queues  [priorities][]waiting[In] // first come, first served
+	queued  int                       // inputs in the queues
+	running int                       // goroutines that run batches
+	room    chan struct{}             // closed, and made anew, when the queue has become shorter
+	arrived chan struct{}             // likewise, when it has become longer; for a batch that waits to be full
+}
+
+// NewBatcher returns a Batcher for e. Where e has a method Tokens(In) int, it counts the tokens of inputs for MaxTokens; else a text
+// counts as a token for each four bytes, and any other input as one.
+func NewBatcher[In any](e Embedder[In], o BatcherOptions) *Batcher[In] {
+	b := &Batcher[In]{
+		embedder: e, options: o.withDefaults(), tokens: guessTokens[In], telemetry: newBatcherTelemetry(o),
+		room: make(chan struct{}), arrived: make(chan struct{}),
+	}
+	if counter, ok := e.(interface{ Tokens(input In) int }); ok {
+		b.tokens = counter.Tokens
+	}
+	return b
+}
+
+func guessTokens[In any](in In) int {
+	if text, ok := any(in).(string); ok {
+		return 2 + len(text)/4 // two are the special ones at the ends
+	}
+	return 1
+}
+
+// call is one call of Embed.
+type call struct {
+	span    trace.SpanContext // of the caller
+	gone    bool              // the caller has left
+	vectors [][]float32
+	errs    []error
+	left    int           // inputs that are not done yet
+	done    chan struct{} // closed with the last
+	batches []*batch      // that run with inputs of it
+}
+
+// waiting is an input in the queue.
+type waiting[In any] struct {
+	input  In
+	tokens int
+	call   *call
+	at     int // its place in the call
+	since  time.Time
+}
+
+// batch is what runs: how many callers wait for it, and what ends it when none does.
+type batch struct {
+	callers int
+	cancel  context.CancelFunc
+}
+
+// Model returns the embedder's model.
+func (b *Batcher[In]) Model() Model { return b.embedder.Model() }
+
+// Embed queues inputs and waits for their vectors; see [Embedder]. Its own errors are [ErrQueueFull], where the options say so, and that
+// of a context that is done.
+func (b *Batcher[In]) Embed(ctx context.Context, inputs []In) ([][]float32, error) {
+	if len(inputs) == 0 {
+		return nil, nil
+	}
+	c := &call{
+		span: trace.SpanContextFromContext(ctx), vectors: make([][]float32, len(inputs)), errs: make([]error, len(inputs)),
+		left: len(inputs), done: make(chan struct{}),
+	}
+	if err := b.enqueue(ctx, c, inputs); err != nil {
+		return nil, err
+	}
+	select {
+	case <-c.done:
+	case <-ctx.Done():
+		b.leave(c)
+		return nil, ctx.Err()
+	}
+	return c.vectors, NewBatchError(c.errs)
+}
+
+// enqueue puts the inputs of a call into the queue, as there is room.
+func (b *Batcher[In]) enqueue(ctx context.Context, c *call, inputs []In) error {
+	queue := priorityOf(ctx)
+	for from := 0; ; {
+		if err := ctx.Err(); err != nil {
+			b.leave(c)
+			return err
+		}
+		b.mu.Lock()
+		n := min(len(inputs)-from, b.options.MaxQueue-b.queued)
+		if n < len(inputs)-from && from == 0 && b.options.Reject && b.queued > 0 {
+			b.mu.Unlock()
+			b.telemetry.rejected(ctx, len(inputs))
+			return fmt.Errorf("%w: %d inputs wait", ErrQueueFull, b.options.MaxQueue-n)
+		}
+		now := time.Now()
+		for i := from; i < from+n; i++ {
+			w := waiting[In]{inputs[i], b.tokens(inputs[i]), c, i, now}
+			b.queues[queue] = append(b.queues[queue], w)
+		}
+		b.changed(n)
+		room := b.room
+		b.mu.Unlock()
+		if from += n; from == len(inputs) {
+			return nil
+		}
+		select {
+		case <-room:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// changed says that the queue has n inputs more. b.mu is held.
+func (b *Batcher[In]) changed(n int) {
+	b.queued += n
+	b.telemetry.queued(n)
+	signal := &b.room
+	if n > 0 {
+		signal = &b.arrived
+	}
+	close(*signal)
+	*signal = make(chan struct{})
+	if b.queued > 0 && b.running < b.options.Concurrency {
+		b.running++
+		go b.run()
+	}
+}
+
+// leave takes what a call has waiting out of the queue, and ends the batches that it was the last to wait for.
+func (b *Batcher[In]) leave(c *call) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	c.gone = true
+	before := b.queued
+	after := 0
+	for i := range b.queues {
+		b.queues[i] = slices.DeleteFunc(b.queues[i], func(w waiting[In]) bool { return w.call == c })
+		after += len(b.queues[i])
+	}
+	if after < before {
+		b.changed(after - before)
+	}
+	for _, r := range c.batches {
+		if r.callers--; r.callers == 0 {
+			r.cancel()
+		}
+	}
+	c.batches = nil
+}
+
+// run runs batches until the queue is empty.
+func (b *Batcher[In]) run() {
+	for {
+		items := b.next()
+		if items == nil {
+			return
+		}
+		b.embed(items)
+	}
+}
+
+// next takes the next batch out of the queue; nil: there is none, and the goroutine is not counted any more.
+func (b *Batcher[In]) next() []waiting[In] {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for {
+		queue, n, full := b.front()
+		if n == 0 {
+			b.running--
+			return nil
+		}
+		since := b.queues[queue][0].since
+		if left := b.options.MaxDelay - time.Since(since); left > 0 && !full {
+			b.wait(left)
+			continue
+		}
+		items := slices.Clone(b.queues[queue][:n])
+		b.queues[queue] = slices.Delete(b.queues[queue], 0, n)
+		b.changed(-n)
+		return items
+	}
+}
+
+// front returns how many inputs of which queue are the next batch, and whether it has no room for more. b.mu is held.
+func (b *Batcher[In]) front() (queue, n int, full bool) {
+	for queue = range b.queues {
+		if len(b.queues[queue]) > 0 {
+			break
+		}
+	}
+	tokens := 0
+	for _, w := range b.queues[queue] {
+		if n == b.options.MaxItems || n > 0 && tokens > b.options.MaxTokens-w.tokens {
+			return queue, n, true
+		}
+		tokens += w.tokens
+		n++
+	}
+	return queue, n, n == b.options.MaxItems || tokens >= b.options.MaxTokens
+}
+
+// wait waits for more inputs, at most as long as given. b.mu is held, but not meanwhile.
+func (b *Batcher[In]) wait(atMost time.Duration) {
+	arrived := b.arrived
+	b.mu.Unlock()
+	defer b.mu.Lock()
+	timer := time.NewTimer(atMost)
+	defer timer.Stop()
+	select {
+	case <-arrived:
+	case <-timer.C:
+	}
+}
+
+// embed runs a batch and gives the callers what is theirs.
+func (b *Batcher[In]) embed(items []waiting[In]) {
+	ctx, running := b.begin(items)
+	defer running.cancel()
+	ctx, span := b.telemetry.start(ctx, links(items), len(items))
+	defer span.End()
+	inputs := make([]In, len(items))
+	for i, w := range items {
+		inputs[i] = w.input
+	}
+	start := time.Now()
+	vectors, errs := b.each(ctx, inputs)
+	b.telemetry.ran(ctx, time.Since(start), len(items))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i, w := range items {
+		c := w.call
+		c.batches = slices.DeleteFunc(c.batches, func(r *batch) bool { return r == running })
+		c.vectors[w.at], c.errs[w.at] = vectors[i], errs[i]
+		if c.left--; c.left == 0 {
+			close(c.done)
+		}
+	}
+}
+
+// links returns the spans of the callers that a batch works for.
+func links[In any](items []waiting[In]) []trace.Link {
+	var all []trace.Link
+	for i, w := range items {
+		if w.call.span.IsValid() && (i == 0 || items[i-1].call != w.call) {
+			all = append(all, trace.Link{SpanContext: w.call.span})
+		}
+	}
+	return all
+}
+
+// begin counts the callers of a batch, and returns the context that it runs in, which is done when all of them have left.
+func (b *Batcher[In]) begin(items []waiting[In]) (context.Context, *batch) {
+	ctx, cancel := context.WithCancel(context.Background())
+	running := &batch{cancel: cancel}
+	now, tokens := time.Now(), 0
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, w := range items {
+		tokens += w.tokens
+		b.telemetry.waited(ctx, now.Sub(w.since))
+		if !slices.Contains(w.call.batches, running) && !w.call.gone {
+			w.call.batches = append(w.call.batches, running)
+			running.callers++
+		}
+	}
+	b.telemetry.began(ctx, tokens)
+	if running.callers == 0 { // all have left since it was taken out of the queue
+		cancel()
+	}
+	return ctx, running
+}
+
+// each returns a vector or an error for every input of a batch. When the batch fails for good as a whole, every input is tried alone.
+func (b *Batcher[In]) each(ctx context.Context, inputs []In) ([][]float32, []error) {
+	vectors, err := b.try(ctx, inputs)
+	errs, named := itemerror.Align(err, len(inputs))
+	switch {
+	case errs == nil:
+		errs = make([]error, len(inputs))
+	case !named && len(inputs) > 1 && itemerror.IsPermanent(err):
+		vectors = make([][]float32, 0, len(inputs))
+		for i := range inputs {
+			one, oneErrs := b.each(ctx, inputs[i:i+1])
+			vectors, errs[i] = append(vectors, one...), oneErrs[0]
+		}
+		return vectors, errs
+	case !named:
+		vectors = make([][]float32, len(inputs))
+	}
+	for i := range vectors {
+		switch {
+		case errs[i] != nil:
+			vectors[i] = nil
+		case vectors[i] == nil:
+			errs[i] = errNoVector
+		}
+	}
+	return vectors, errs
+}
+
+// try calls the embedder. A panic is an error that is permanent for the batch, and so is an answer of the wrong length.
+func (b *Batcher[In]) try(ctx context.Context, inputs []In) (vectors [][]float32, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			vectors, err = nil, itemerror.Permanent(fmt.Errorf("embed: the embedder panicked: %v", p))
+		}
+	}()
+	vectors, err = b.embedder.Embed(ctx, inputs)
+	if _, named := itemerror.Align(err, len(inputs)); named && len(vectors) != len(inputs) {
+		return nil, itemerror.Permanent(fmt.Errorf("embed: the embedder returned %d vectors for %d inputs", len(vectors), len(inputs)))
+	}
+	return vectors, err
+}
