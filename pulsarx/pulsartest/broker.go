@@ -71,6 +71,7 @@ type Broker struct {
 	schemas      map[string][]storedSchema
 	isolation    map[string]json.RawMessage
 	faults       []*armedFault
+	hits         []Hit
 }
 
 // tenant and namespace are what the admin routes know of them.

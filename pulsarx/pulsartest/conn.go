@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,6 +20,7 @@ type conn struct {
 	since     time.Time
 	connected bool // for the reader only, as is refused: the connection has to end
 	refused   bool
+	muted     atomic.Bool // answers are lost
 
 	// Guarded by Broker.mu.
 	producers map[uint64]*producer
@@ -79,13 +81,7 @@ func (c *conn) handle(f frame) bool {
 	if send, ok := r.(*sendRequest); ok {
 		send.entry, send.err = newEntry(f.entry)
 	}
-	if c.broker.armed.Load() > 0 {
-		if serve, goOn := c.fault(f.kind, r); !serve {
-			return goOn
-		}
-	}
-	r.serve(c)
-	return !c.refused
+	return c.carryOut(f.kind, r)
 }
 
 // write sends what the outbox collects until the connection ends. After finish it sends the rest first.
@@ -251,7 +247,18 @@ func (o *outbox) close() {
 
 // The answers.
 
-func (c *conn) reply(kind command, body []byte) { c.out.add(kind, body, nil) }
+func (c *conn) reply(kind command, body []byte) {
+	if c.muted.Load() && !unasked[kind] {
+		return
+	}
+	c.out.add(kind, body, nil)
+}
+
+// unasked are the commands that a broker sends by itself.
+var unasked = map[command]bool{
+	cmdActiveConsumerChange: true, cmdCloseProducer: true, cmdCloseConsumer: true, cmdReachedEndOfTopic: true,
+	cmdWatchTopicUpdate: true, cmdAuthChallenge: true,
+}
 
 func (c *conn) sendSuccess(requestID uint64) {
 	c.reply(cmdSuccess, appendUint(make([]byte, 0, 16), 1, requestID))
@@ -306,7 +313,9 @@ func (c *conn) sendMessage(to *consumer, id messageID, redeliveries uint32, entr
 	if to.hasEpoch {
 		body = appendUint(body, 5, to.epoch)
 	}
-	c.out.add(cmdMessage, body, entry)
+	for range c.copies(to, entry) {
+		c.out.add(cmdMessage, body, entry)
+	}
 }
 
 func (c *conn) sendAckResponse(consumerID, requestID uint64, why *refusal) {

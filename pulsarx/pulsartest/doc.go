@@ -23,12 +23,17 @@
 // # Making things go wrong
 //
 // [Broker.Inject] puts a [Fault] in force: data that says which commands, by kind, topic, key and count, and what befalls them, an
-// error, a delay, silence or a broken connection. The third SEND to a topic that fails, an ACK that breaks the connection, a broker
+// error, a delay, silence, a lost answer, a duplicate or a broken connection. [Broker.Hits] tells what has met one. The third SEND to a topic that fails, an ACK that breaks the connection, a broker
 // that does not answer PRODUCER for a second:
 //
 //	broker.Inject(pulsartest.Fault{Command: "SEND", Topic: "orders", After: 2, Count: 1, Error: "PersistenceError"})
 //	broker.Inject(pulsartest.Fault{Command: "ACK", Topic: "orders", Count: 1, Disconnect: true})
 //	broker.Inject(pulsartest.Fault{Command: "PRODUCER", Delay: time.Second})
+//
+// A message that is stored, of which the client does not hear before the connection breaks, and one that is delivered twice:
+//
+//	broker.Inject(pulsartest.Fault{Command: "SEND", Topic: "orders", Count: 1, DropAnswer: true, Disconnect: true})
+//	broker.Inject(pulsartest.Fault{Command: "MESSAGE", Key: "k", Count: 1, Duplicate: true})
 //
 // [Broker.Restart] breaks every connection, as a broker does that dies and returns. An application that survives these in a test
 // has a good chance with a real one.

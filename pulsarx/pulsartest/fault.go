@@ -7,13 +7,17 @@ import (
 	"time"
 )
 
-// Fault says which commands of clients go wrong, and how. The fields from Command to Count choose: a command must match all that
-// are set. The others act, in this order: the broker waits for Delay, then fails the command with Error, or ignores it with Drop;
-// then it closes the connection with Disconnect. A command that meets Error, Drop or Disconnect is not carried out.
+// Fault says which commands go wrong, and how. The fields from Command to Count choose: a command must match all that are set. The
+// others act: the broker waits for Delay; then it fails the command with Error or ignores it with Drop, or else carries it out, twice
+// with Duplicate, and without a word with DropAnswer; then it closes the connection with Disconnect. Disconnect without DropAnswer or
+// Duplicate closes it before the command is carried out. A Fault that does nothing of this is a witness: its command is carried out, and [Broker.Hits]
+// tells of it.
 type Fault struct {
 	// Command is the command's name in Pulsar's protocol, such as CONNECT, PARTITIONED_METADATA, LOOKUP, PRODUCER, SEND,
 	// CLOSE_PRODUCER, SUBSCRIBE, FLOW, ACK, REDELIVER_UNACKNOWLEDGED_MESSAGES, UNSUBSCRIBE, SEEK, CLOSE_CONSUMER,
-	// GET_LAST_MESSAGE_ID, GET_SCHEMA, GET_OR_CREATE_SCHEMA, GET_TOPICS_OF_NAMESPACE or PING. Empty: every command.
+	// GET_LAST_MESSAGE_ID, GET_SCHEMA, GET_OR_CREATE_SCHEMA, GET_TOPICS_OF_NAMESPACE or PING. Empty: every command of a client.
+	// MESSAGE is what the broker itself sends to a consumer: Drop counts it as delivered and does not send it, so that it comes again
+	// when the consumer reconnects, Duplicate sends it twice, Disconnect closes the connection in its place; nothing else applies.
 	Command string
 	// Topic matches the commands about a topic and all its partitions, or about one partition where it names one.
 	Topic string
@@ -33,15 +37,47 @@ type Fault struct {
 	// Drop ignores the command: it is not carried out, and no answer comes. Where another SEND follows a dropped one, its receipt
 	// tells the client of the gap, and it reconnects and sends both: messages come twice.
 	Drop bool
+	// DropAnswer carries the command out, and its answer is lost: a client that asks again finds it done. With Disconnect it is the
+	// connection that breaks between the two.
+	DropAnswer bool
+	// Duplicate carries the command out twice, as if it had come again: a SEND stores its message twice, unless it is deduplicated.
+	Duplicate bool
 	// Disconnect closes the connection.
 	Disconnect bool
+}
+
+// Hit is a command that met a [Fault].
+type Hit struct {
+	Fault   Fault  // as it was injected
+	Command string // by its name in the protocol
+	Topic   string // the full name, a partition's with its number; empty where the command is about no topic
+	Client  string // the address of the client's end of the connection
+	Time    time.Time
+}
+
+// maxHits bounds what a broker remembers.
+const maxHits = 10_000
+
+// Hits are the commands that have met faults, in order: the newest 10,000. It may be called at any time; the caller keeps the slice.
+func (b *Broker) Hits() []Hit {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.hits)
+}
+
+func (b *Broker) hit(f Fault, kind command, topic string, c *conn) {
+	if len(b.hits) == maxHits {
+		b.hits = slices.Delete(b.hits, 0, maxHits/10)
+	}
+	b.hits = append(b.hits, Hit{Fault: f, Command: kind.String(), Topic: topic, Client: c.socket.RemoteAddr().String(), Time: time.Now()})
 }
 
 // armedFault is a fault that is in force.
 type armedFault struct {
 	Fault
-	command command // 0: every command
-	matched int
+	injected Fault   // as the caller wrote it
+	command  command // 0: every command
+	matched  int
 }
 
 var commandNames = map[string]command{
@@ -52,14 +88,23 @@ var commandNames = map[string]command{
 	"GET_TOPICS_OF_NAMESPACE": cmdGetTopics, "GET_SCHEMA": cmdGetSchema, "AUTH_RESPONSE": cmdAuthResponse,
 	"GET_OR_CREATE_SCHEMA": cmdGetOrCreateSchema, "TC_CLIENT_CONNECT_REQUEST": cmdTcClientConnect, "NEW_TXN": cmdNewTxn,
 	"ADD_PARTITION_TO_TXN": cmdAddPartitionToTxn, "ADD_SUBSCRIPTION_TO_TXN": cmdAddSubscriptionToTxn, "END_TXN": cmdEndTxn,
-	"WATCH_TOPIC_LIST": cmdWatchTopicList, "WATCH_TOPIC_LIST_CLOSE": cmdWatchTopicListClose,
+	"MESSAGE": cmdMessage, "WATCH_TOPIC_LIST": cmdWatchTopicList, "WATCH_TOPIC_LIST_CLOSE": cmdWatchTopicListClose,
+}
+
+func (c command) String() string {
+	for name, kind := range commandNames {
+		if kind == c {
+			return name
+		}
+	}
+	return fmt.Sprintf("command %d", uint64(c))
 }
 
 // Inject puts a fault in force until remove is called or its Count is reached. Faults are tried in the order in which they came,
 // and a command meets at most one. It panics for a Command or Topic that does not exist, so that a test does not
-// pass because of a slip of the pen. It may be called at any time, also while clients are connected.
+// pass because of a slip of the pen, and for a MESSAGE that is to meet what it cannot. It may be called at any time, also while clients are connected.
 func (b *Broker) Inject(f Fault) (remove func()) {
-	a := &armedFault{Fault: f, command: commandNames[f.Command]}
+	a := &armedFault{Fault: f, injected: f, command: commandNames[f.Command]}
 	if f.Command != "" && a.command == 0 {
 		panic(fmt.Sprintf("pulsartest: no command %q", f.Command))
 	}
@@ -69,6 +114,9 @@ func (b *Broker) Inject(f Fault) (remove func()) {
 			panic(fmt.Sprintf("pulsartest: fault: %v", err))
 		}
 		a.Topic = name.full
+	}
+	if a.command == cmdMessage && (f.Error != "" || f.Delay != 0 || f.DropAnswer) {
+		panic("pulsartest: a MESSAGE can only be dropped, duplicated or met with a disconnect")
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -86,10 +134,10 @@ func (b *Broker) disarm(a *armedFault) {
 	b.armed.Store(int64(len(b.faults)))
 }
 
-// match finds the fault that a command meets, and counts it.
-func (b *Broker) match(kind command, topic string, keys func() []string) (Fault, bool) {
+// match finds the fault that a command meets, counts it and writes it down.
+func (b *Broker) match(c *conn, kind command, topic string, keys func() []string) (Fault, bool) {
 	for _, a := range b.faults {
-		if a.command != 0 && a.command != kind || !a.onTopic(topic) || a.Key != "" && !slices.Contains(keys(), a.Key) {
+		if a.command != kind && (a.command != 0 || kind == cmdMessage) || !a.onTopic(topic) || a.Key != "" && !slices.Contains(keys(), a.Key) {
 			continue
 		}
 		a.matched++
@@ -99,6 +147,10 @@ func (b *Broker) match(kind command, topic string, keys func() []string) (Fault,
 		if a.Count > 0 && a.matched == a.After+a.Count {
 			b.disarm(a)
 		}
+		if name, err := parseTopic(topic); err == nil {
+			topic = name.full
+		}
+		b.hit(a.injected, kind, topic, c)
 		return a.Fault, true
 	}
 	return Fault{}, false
@@ -112,37 +164,76 @@ func (a *armedFault) onTopic(topic string) bool {
 	return err == nil && (name.base == a.Topic || name.full == a.Topic)
 }
 
-// fault lets a command meet what is injected for it. serve says whether to carry it out, and goOn whether the connection lasts.
-func (c *conn) fault(kind command, r request) (serve, goOn bool) {
-	topic := r.topic(c)
-	b := c.broker
-	b.mu.Lock()
-	f, ok := b.match(kind, topic, func() []string { return c.keys(r) })
-	b.mu.Unlock()
-	if !ok {
-		return true, true
-	}
-	if f.Delay > 0 {
-		timer := time.NewTimer(f.Delay)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-		case <-c.done:
-			return false, false
-		}
+// carryOut serves a command, unless a fault is in its way, and tells whether the connection goes on.
+func (c *conn) carryOut(kind command, r request) bool {
+	f, met := c.meets(kind, r)
+	if met && f.Delay > 0 && !c.wait(f.Delay) {
+		return false
 	}
 	switch {
 	case f.Drop:
 	case f.Error != "":
-		why := parseRefusal(f.Error)
-		r.fail(c, why)
-		if send, ok := r.(*sendRequest); ok && why.code != notAllowedError && why.code != topicTerminated {
-			c.forgetProducer(send.producerID)
+		c.failBy(r, parseRefusal(f.Error))
+	case f.Disconnect && !f.DropAnswer && !f.Duplicate:
+	default:
+		c.muted.Store(f.DropAnswer)
+		r.serve(c)
+		if f.Duplicate {
+			r.serve(c)
 		}
-	case !f.Disconnect:
-		return true, true
+		c.muted.Store(false)
 	}
-	return false, !f.Disconnect
+	return !f.Disconnect && !c.refused
+}
+
+func (c *conn) meets(kind command, r request) (Fault, bool) {
+	b := c.broker
+	if b.armed.Load() == 0 {
+		return Fault{}, false
+	}
+	topic := r.topic(c)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.match(c, kind, topic, func() []string { return c.keys(r) })
+}
+
+// wait holds the connection up, and tells whether it is still there.
+func (c *conn) wait(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-c.done:
+		return false
+	}
+}
+
+func (c *conn) failBy(r request, why *refusal) {
+	r.fail(c, why)
+	if send, ok := r.(*sendRequest); ok && why.code != notAllowedError && why.code != topicTerminated {
+		c.forgetProducer(send.producerID)
+	}
+}
+
+// copies is how often a MESSAGE goes out: once, unless a fault is in its way. Broker.mu is held.
+func (c *conn) copies(to *consumer, entry []byte) int {
+	b := c.broker
+	if b.armed.Load() == 0 {
+		return 1
+	}
+	f, _ := b.match(c, cmdMessage, to.sub.topic.name.full, func() []string { return entryKeys(entry) })
+	if f.Disconnect {
+		c.finish() // what was sent before still arrives
+	}
+	switch {
+	case f.Drop || f.Disconnect:
+		return 0
+	case f.Duplicate:
+		return 2
+	default:
+		return 1
+	}
 }
 
 // keys are those of the messages that a command carries or names. Broker.mu is held.
