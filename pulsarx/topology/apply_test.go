@@ -140,7 +140,7 @@ func eventually(tb testing.TB, what string, ok func() bool) {
 
 // TestServerRefuses: Apply stops where the server refuses, says what is done and what is not, and goes on when that is mended.
 func TestServerRefuses(t *testing.T) {
-	for name, start := range realServer {
+	for name, start := range onlyReal {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
 			c := s.client(t)
@@ -184,7 +184,7 @@ func TestServerRefuses(t *testing.T) {
 
 // TestUndeclared: nothing that is not declared is touched unless told, and then only inside of what is.
 func TestUndeclared(t *testing.T) {
-	for name, start := range realServer {
+	for name, start := range servers {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
 			c := s.client(t)
@@ -389,7 +389,7 @@ func forward(tb testing.TB, s server, r *http.Request) {
 
 // TestDeadLetterTopic: the declared topic is the one that pulsarx writes to, and its subscription keeps the letters.
 func TestDeadLetterTopic(t *testing.T) {
-	for name, start := range realServer {
+	for name, start := range servers {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
 			c := s.client(t)
@@ -441,7 +441,7 @@ func TestDeadLetterTopic(t *testing.T) {
 
 // TestWarnings: what is lost is said before.
 func TestWarnings(t *testing.T) {
-	for name, start := range realServer {
+	for name, start := range servers {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
 			c := s.client(t)

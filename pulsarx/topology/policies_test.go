@@ -53,7 +53,7 @@ var policies = []struct {
 
 // TestPolicies: each policy is set, changed and taken back, on a namespace and on a topic, alone. Apply reads each back.
 func TestPolicies(t *testing.T) {
-	for name, start := range realServer {
+	for name, start := range servers {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
 			c := s.client(t)
@@ -70,6 +70,9 @@ func TestPolicies(t *testing.T) {
 			apply(t, c, declare("namespace", "permissions: {}"), topology.Options{})
 			for _, policy := range policies {
 				for _, level := range []string{"namespace", "topic"} {
+					if name == "pulsartest" && strings.HasPrefix(policy.first, "{threshold") { // see onlyReal
+						continue
+					}
 					if level == "namespace" && !policy.namespace || level == "topic" && !policy.topic {
 						continue
 					}
@@ -131,7 +134,7 @@ func parse(tb testing.TB, text string) topology.Topology {
 
 // TestQuotas: whatever order of retention and quotas Pulsar wants, Apply finds it.
 func TestQuotas(t *testing.T) {
-	for name, start := range realServer {
+	for name, start := range servers {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
 			c := s.client(t)
@@ -163,7 +166,7 @@ func TestQuotas(t *testing.T) {
 
 // TestCredentials: what an offload policy has beside what is declared stays, and is never shown.
 func TestCredentials(t *testing.T) {
-	for name, start := range realServer {
+	for name, start := range servers {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
 			c := s.client(t)

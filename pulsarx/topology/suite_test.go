@@ -21,7 +21,8 @@ type server struct{ url, admin string }
 // servers are the in-process broker, and the real Pulsar where PULSAR_URL is set.
 var servers = map[string]func(testing.TB) server{"pulsartest": inProcess, "pulsar": realPulsar}
 
-var realServer = map[string]func(testing.TB) server{"pulsar": realPulsar}
+// onlyReal is for what pulsartest leaves out: clusters that do not exist, and limits of an offload without a driver.
+var onlyReal = map[string]func(testing.TB) server{"pulsar": realPulsar}
 
 func inProcess(tb testing.TB) server {
 	tb.Helper()
