@@ -407,3 +407,29 @@ func TestUnresolvableWriterSchema(t *testing.T) {
 		})
 	}
 }
+
+// FuzzCodecs: whatever a message and its writer's schema hold, decoders return a value or an error.
+func FuzzCodecs(f *testing.F) {
+	add := func(r pulsarx.Raw) { f.Add(r.SchemaType, r.Schema, r.Value, r.Key) }
+	for _, raw := range []pulsarx.Raw{
+		encode(f, pulsarx.KeyValueInline(pulsarx.String(), pulsarx.Avro[v2]()), pulsarx.KeyValue[string, v2]{Key: "k"}),
+		encode(f, pulsarx.KeyValueSeparated(pulsarx.Avro[kvKey](), pulsarx.Int64()), pulsarx.KeyValue[kvKey, int64]{Value: 5}),
+		encode(f, pulsarx.ProtobufNative[*OrderV2](), newOrder()), encode(f, pulsarx.Avro[v2](), v2{1, "x", 2}),
+		encode(f, pulsarx.JSON[event](), event{1, "x"}), encode(f, pulsarx.Double(), 1),
+		{SchemaType: "LOCAL_DATE_TIME", Value: make([]byte, 16)},
+		{SchemaType: "TIME", Value: []byte("\xff\xff\xff\xff\xff\xff\xff\xff")},
+	} {
+		add(raw)
+	}
+	decoders := []func(pulsarx.Raw) error{
+		decoding(pulsarx.Any()), decoding(pulsarx.ProtobufNative[*OrderV2]()), decoding(pulsarx.JSON[event]()),
+		decoding(pulsarx.KeyValueInline(pulsarx.String(), pulsarx.Avro[*v2]())),
+		decoding(pulsarx.KeyValueSeparated(pulsarx.Avro[kvKey](), pulsarx.ProtobufNative[*OrderV1]())), decoding(pulsarx.Int32()),
+	}
+	f.Fuzz(func(_ *testing.T, schemaType string, schema, value []byte, key string) {
+		for _, decode := range decoders {
+			_ = decode(pulsarx.Raw{SchemaType: schemaType, Schema: schema, Value: value, Key: key})
+			_ = decode(pulsarx.Raw{Value: value, Key: key})
+		}
+	})
+}
