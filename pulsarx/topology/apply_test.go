@@ -80,9 +80,9 @@ func TestGrowKeyed(t *testing.T) {
 			want, told := events(tenant, map[string]topology.Topic{"orders": orders}), topology.Options{GrowKeyed: []string{name}}
 			eventually(t, "the refusal to say who uses the topic", func() bool {
 				text := plan(t, c, want, topology.Options{}).String()
-				return strings.Contains(text, "1 connected producers, billing has 10") && strings.Contains(text, "Stop its producers")
+				return strings.Contains(text, "1 connected producers, billing 10 entries behind") && strings.Contains(text, "Stop its producers")
 			})
-			contains(t, plan(t, c, want, told).String(), "warning: topic "+name+": it grows though it is not drained: 1 connected producers, billing has 10",
+			contains(t, plan(t, c, want, told).String(), "warning: topic "+name+": it grows though it is not drained: 1 connected producers, billing 10 entries behind",
 				"~ partitions: 1 -> 3")
 
 			// The procedure: stop, drain, grow, start.
@@ -229,6 +229,42 @@ func TestUndeclared(t *testing.T) {
 				if strings.Contains(have, gone) {
 					t.Errorf("%s is still there:\n%s", gone, have)
 				}
+			}
+		})
+	}
+}
+
+// TestWayBack: what was read before a change is the way back from it.
+func TestWayBack(t *testing.T) {
+	for name, start := range servers {
+		t.Run(name, func(t *testing.T) {
+			c := start(t).client(t)
+			tenant := tenantName(t, c)
+			n := topology.Namespace{
+				Policies: topology.Policies{TTL: topology.Hour},
+				Topics:   map[string]topology.Topic{"orders": {Partitions: 2, Policies: topology.Policies{MaxConsumers: 3}}},
+			}
+			apply(t, c, one(tenant, n), topology.Options{})
+			before, err := topology.Read(t.Context(), c, tenant)
+			if err != nil {
+				t.Fatal(err)
+			}
+			text := read(t, c, tenant)
+			apply(t, c, one(tenant, topology.Namespace{
+				Policies: topology.Policies{TTL: topology.Day, MaxProducers: 9, Reset: []string{"maxConsumers"}},
+				Topics: map[string]topology.Topic{
+					"orders": {
+						Partitions: 2, Policies: topology.Policies{Deduplication: topology.On, Reset: []string{"maxConsumers"}},
+						Permissions: map[string][]string{"x": {"consume"}}, Subscriptions: map[string]topology.Subscription{"s": {}},
+					},
+					"new": {},
+				},
+			}), topology.Options{})
+			back := apply(t, c, before, topology.Options{ResetUndeclared: true, DeleteUndeclared: true})
+			contains(t, back, "~ ttl: 1d -> 1h", "- maxProducers: 9 -> not set", "+ maxConsumers: 3", "- deduplication: on -> not set", "- permissions.x",
+				"- subscriptions.s", "/events/new")
+			if after := read(t, c, tenant); after != text {
+				t.Errorf("it was\n%s\nand is\n%s", text, after)
 			}
 		})
 	}

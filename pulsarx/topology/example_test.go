@@ -140,6 +140,44 @@ func ExampleNewDropPlan() {
 	// topology: not found: tenant experiment-42
 }
 
+// A cluster that exists becomes a declaration, to keep in a file and go on from.
+func ExampleRead() {
+	ctx := context.Background()
+	client, stop := exampleCluster()
+	defer stop()
+
+	// Made by hand, long ago.
+	if err := client.Admin(ctx, "PUT", "/tenants/shop", map[string]any{"allowedClusters": []string{"standalone"}}, nil); err != nil {
+		log.Fatal(err)
+	}
+	if err := client.Admin(ctx, "PUT", "/namespaces/shop/events", nil, nil); err != nil {
+		log.Fatal(err)
+	}
+	if err := client.Admin(ctx, "PUT", "/persistent/shop/events/orders/partitions", 4, nil); err != nil {
+		log.Fatal(err)
+	}
+
+	have, err := topology.Read(ctx, client, "shop")
+	if err != nil {
+		log.Fatal(err)
+	}
+	text, err := have.YAML()
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s", text)
+	// Output:
+	// tenants:
+	//   shop:
+	//     clusters: [standalone]
+	//     namespaces:
+	//       events:
+	//         replicationClusters: [standalone]
+	//         topics:
+	//           orders:
+	//             partitions: 4
+}
+
 // exampleCluster is a Pulsar for an example; an application has a real one.
 func exampleCluster() (*pulsarx.Client, func()) {
 	broker, err := pulsartest.NewBroker(pulsartest.Options{})

@@ -77,7 +77,7 @@ func TestAll(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			contains(t, drop.String(), "- topic persistent://"+tenant+"/events/orders (holds 0B, 0 messages are not acknowledged, of subscriptions audit, billing)",
+			contains(t, drop.String(), "- topic persistent://"+tenant+"/events/orders (holds 0B, 0 entries are not acknowledged, of subscriptions audit, billing)",
 				"- topic non-persistent://"+tenant+"/events/ticks", "- namespace "+tenant+"/events\n", "- tenant "+tenant+"\n", "isolation."+tenant+"-policy")
 			if err := drop.Apply(t.Context()); err != nil {
 				t.Fatal(err)

@@ -108,11 +108,11 @@ func (d *diff) grow(ctx context.Context, name topicName, want Topic, have int) e
 	return nil
 }
 
-// use is who uses a topic, and what they have not acknowledged.
+// use is who uses a topic, and how many entries, which are messages or batches of them, they have not acknowledged.
 type use struct {
-	producers, consumers int
-	backlogs             map[string]int64
-	size                 int64
+	producers int
+	backlogs  map[string]int64
+	size      int64
 }
 
 func (u use) backlog() (n int64) {
@@ -125,7 +125,7 @@ func (u use) backlog() (n int64) {
 func (u use) String() string {
 	texts := []string{fmt.Sprintf("%d connected producers", u.producers)}
 	for sub, n := range inOrder(u.backlogs) {
-		texts = append(texts, fmt.Sprintf("%s has %d", sub, n))
+		texts = append(texts, fmt.Sprintf("%s %d entries behind", sub, n))
 	}
 	return strings.Join(texts, ", ")
 }
@@ -140,8 +140,7 @@ func (d *diff) use(ctx context.Context, name topicName, n int) (use, error) {
 		Publishers    []struct{}
 		StorageSize   int64
 		Subscriptions map[string]struct {
-			MsgBacklog int64
-			Consumers  []struct{}
+			MsgBacklog int64 // entries, in spite of its name
 		}
 	}
 	if _, err := d.get(ctx, path, &w); err != nil {
@@ -153,7 +152,6 @@ func (d *diff) use(ctx context.Context, name topicName, n int) (use, error) {
 			continue
 		}
 		u.backlogs[sub] = s.MsgBacklog
-		u.consumers += len(s.Consumers)
 	}
 	return u, nil
 }
@@ -186,7 +184,7 @@ func (u use) held() string {
 	if len(u.backlogs) == 0 {
 		return "no subscriptions"
 	}
-	return fmt.Sprintf("%d messages are not acknowledged, of subscriptions %s", u.backlog(), strings.Join(sorted(u.backlogs), ", "))
+	return fmt.Sprintf("%d entries are not acknowledged, of subscriptions %s", u.backlog(), strings.Join(sorted(u.backlogs), ", "))
 }
 
 // deleteNamespace deletes a namespace with its topics.
