@@ -17,9 +17,6 @@ import (
 // ErrQueueFull says that a [Batcher] has MaxQueue inputs waiting and was told to reject more. A retry later may succeed.
 var ErrQueueFull = errors.New("embed: the queue of the batcher is full")
 
-// errNoVector is the error of an input that an embedder answered neither a vector nor an error for.
-var errNoVector = errors.New("embed: the embedder returned no vector and no error")
-
 // BatcherOptions are the options of a [Batcher]. The zero value is a good choice for a service on a CPU.
 type BatcherOptions struct {
 	// MaxTokens bounds the tokens of a batch. An input that alone has more makes a batch by itself. Zero: 2048; -1: no bound.
@@ -104,8 +101,8 @@ func guessTokens[In any](in In) int {
 	return 1
 }
 
-// call is one call of Embed.
-type call struct {
+// request is one call of Embed.
+type request struct {
 	span    trace.SpanContext // of the caller
 	gone    bool              // the caller has left
 	vectors [][]float32
@@ -117,11 +114,11 @@ type call struct {
 
 // waiting is an input in the queue.
 type waiting[In any] struct {
-	input  In
-	tokens int
-	call   *call
-	at     int // its place in the call
-	since  time.Time
+	input   In
+	tokens  int
+	request *request
+	at      int // its place in the call
+	since   time.Time
 }
 
 // batch is what runs: how many callers wait for it, and what ends it when none does.
@@ -139,7 +136,7 @@ func (b *Batcher[In]) Embed(ctx context.Context, inputs []In) ([][]float32, erro
 	if len(inputs) == 0 {
 		return nil, nil
 	}
-	c := &call{
+	c := &request{
 		span: trace.SpanContextFromContext(ctx), vectors: make([][]float32, len(inputs)), errs: make([]error, len(inputs)),
 		left: len(inputs), done: make(chan struct{}),
 	}
@@ -156,7 +153,7 @@ func (b *Batcher[In]) Embed(ctx context.Context, inputs []In) ([][]float32, erro
 }
 
 // enqueue puts the inputs of a call into the queue, as there is room.
-func (b *Batcher[In]) enqueue(ctx context.Context, c *call, inputs []In) error {
+func (b *Batcher[In]) enqueue(ctx context.Context, c *request, inputs []In) error {
 	queue := priorityOf(ctx)
 	for from := 0; ; {
 		if err := ctx.Err(); err != nil {
@@ -205,14 +202,14 @@ func (b *Batcher[In]) changed(n int) {
 }
 
 // leave takes what a call has waiting out of the queue, and ends the batches that it was the last to wait for.
-func (b *Batcher[In]) leave(c *call) {
+func (b *Batcher[In]) leave(c *request) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c.gone = true
 	before := b.queued
 	after := 0
 	for i := range b.queues {
-		b.queues[i] = slices.DeleteFunc(b.queues[i], func(w waiting[In]) bool { return w.call == c })
+		b.queues[i] = slices.DeleteFunc(b.queues[i], func(w waiting[In]) bool { return w.request == c })
 		after += len(b.queues[i])
 	}
 	if after < before {
@@ -301,12 +298,12 @@ func (b *Batcher[In]) embed(items []waiting[In]) {
 		inputs[i] = w.input
 	}
 	start := time.Now()
-	vectors, errs := b.each(ctx, inputs)
+	vectors, errs := Each(ctx, recovering[In]{b.embedder}, inputs)
 	b.telemetry.ran(ctx, time.Since(start), len(items))
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, w := range items {
-		c := w.call
+		c := w.request
 		c.batches = slices.DeleteFunc(c.batches, func(r *batch) bool { return r == running })
 		c.vectors[w.at], c.errs[w.at] = vectors[i], errs[i]
 		if c.left--; c.left == 0 {
@@ -319,8 +316,8 @@ func (b *Batcher[In]) embed(items []waiting[In]) {
 func links[In any](items []waiting[In]) []trace.Link {
 	var all []trace.Link
 	for i, w := range items {
-		if w.call.span.IsValid() && (i == 0 || items[i-1].call != w.call) {
-			all = append(all, trace.Link{SpanContext: w.call.span})
+		if w.request.span.IsValid() && (i == 0 || items[i-1].request != w.request) {
+			all = append(all, trace.Link{SpanContext: w.request.span})
 		}
 	}
 	return all
@@ -336,8 +333,8 @@ func (b *Batcher[In]) begin(items []waiting[In]) (context.Context, *batch) {
 	for _, w := range items {
 		tokens += w.tokens
 		b.telemetry.waited(ctx, now.Sub(w.since))
-		if !slices.Contains(w.call.batches, running) && !w.call.gone {
-			w.call.batches = append(w.call.batches, running)
+		if !slices.Contains(w.request.batches, running) && !w.request.gone {
+			w.request.batches = append(w.request.batches, running)
 			running.callers++
 		}
 	}
@@ -348,44 +345,15 @@ func (b *Batcher[In]) begin(items []waiting[In]) (context.Context, *batch) {
 	return ctx, running
 }
 
-// each returns a vector or an error for every input of a batch. When the batch fails for good as a whole, every input is tried alone.
-func (b *Batcher[In]) each(ctx context.Context, inputs []In) ([][]float32, []error) {
-	vectors, err := b.try(ctx, inputs)
-	errs, named := itemerror.Align(err, len(inputs))
-	switch {
-	case errs == nil:
-		errs = make([]error, len(inputs))
-	case !named && len(inputs) > 1 && itemerror.IsPermanent(err):
-		vectors = make([][]float32, 0, len(inputs))
-		for i := range inputs {
-			one, oneErrs := b.each(ctx, inputs[i:i+1])
-			vectors, errs[i] = append(vectors, one...), oneErrs[0]
-		}
-		return vectors, errs
-	case !named:
-		vectors = make([][]float32, len(inputs))
-	}
-	for i := range vectors {
-		switch {
-		case errs[i] != nil:
-			vectors[i] = nil
-		case vectors[i] == nil:
-			errs[i] = errNoVector
-		}
-	}
-	return vectors, errs
-}
+// recovering makes an error of an embedder's panic, which in a goroutine of ours would end the process. It is permanent, so that each
+// input is tried alone.
+type recovering[In any] struct{ Embedder[In] }
 
-// try calls the embedder. A panic is an error that is permanent for the batch, and so is an answer of the wrong length.
-func (b *Batcher[In]) try(ctx context.Context, inputs []In) (vectors [][]float32, err error) {
+func (r recovering[In]) Embed(ctx context.Context, inputs []In) (vectors [][]float32, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			vectors, err = nil, itemerror.Permanent(fmt.Errorf("embed: the embedder panicked: %v", p))
 		}
 	}()
-	vectors, err = b.embedder.Embed(ctx, inputs)
-	if _, named := itemerror.Align(err, len(inputs)); named && len(vectors) != len(inputs) {
-		return nil, itemerror.Permanent(fmt.Errorf("embed: the embedder returned %d vectors for %d inputs", len(vectors), len(inputs)))
-	}
-	return vectors, err
+	return r.Embedder.Embed(ctx, inputs)
 }

@@ -5,28 +5,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math"
 	"reflect"
 
 	"github.com/tidemark-go/tidemark/embed"
-	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
 // CheckVector returns an error that is [ErrVector] unless v can be compared by cosine: it has dims components (any
 // number but 0, when dims is 0), all finite, not all zero.
 func CheckVector(v []float32, dims int) error {
-	if len(v) == 0 || dims > 0 && len(v) != dims {
-		return Permanent(fmt.Errorf("%w: %d components, want %d", ErrVector, len(v), dims))
-	}
-	zero := true
-	for i, x := range v {
-		if f := float64(x); math.IsNaN(f) || math.IsInf(f, 0) {
-			return Permanent(fmt.Errorf("%w: component %d is %v", ErrVector, i, x))
-		}
-		zero = zero && x == 0
-	}
-	if zero {
-		return Permanent(fmt.Errorf("%w: all %d components are zero", ErrVector, len(v)))
+	if err := embed.CheckVector(v, dims); err != nil {
+		return fmt.Errorf("%w: %w", ErrVector, err)
 	}
 	return nil
 }
@@ -42,7 +30,7 @@ type Vector[T any] struct {
 	model  embed.Model
 	digest *digester
 	input  func(T) any
-	embed  func(ctx context.Context, inputs []any) ([][]float32, error)
+	embed  func(ctx context.Context, inputs []any) ([][]float32, []error)
 	err    error
 }
 
@@ -61,49 +49,23 @@ func Embed[T, In any](name string, input func(T) In, e embed.Embedder[In]) Vecto
 	fingerprint := cmp.Or(v.model.Fingerprint, v.model.Name)
 	v.digest, v.err = newDigester(reflect.TypeFor[In](), fmt.Sprint(fingerprint, " ", v.model.Dimensions))
 	v.input = func(row T) any { return input(row) }
-	v.embed = func(ctx context.Context, inputs []any) ([][]float32, error) {
+	v.embed = func(ctx context.Context, inputs []any) ([][]float32, []error) {
 		typed := make([]In, len(inputs))
 		for i, in := range inputs {
 			typed[i], _ = in.(In) // what input returned; a nil interface stays nil
 		}
-		return e.Embed(ctx, typed)
+		return embed.Each(ctx, e, typed)
 	}
 	return v
 }
 
-// vectors embeds the inputs in one call, and returns a vector or an error for each.
+// vectors embeds the inputs, and returns a vector or an error for each.
 func (v *Vector[T]) vectors(ctx context.Context, inputs []any) ([][]float32, []error) {
-	out, err := v.embed(ctx, inputs)
-	if len(out) != len(inputs) && err == nil {
-		err = Permanent(fmt.Errorf("the embedder answered %d vectors for %d inputs", len(out), len(inputs)))
-	}
-	errs := make([]error, len(inputs))
-	if err != nil {
-		var items bool
-		if errs, items = itemerror.Align(err, len(inputs)); !items && len(inputs) > 1 && itemerror.IsPermanent(err) {
-			return v.oneByOne(ctx, inputs)
+	vectors, errs := v.embed(ctx, inputs)
+	for i, err := range errs {
+		if errors.Is(err, embed.ErrVector) {
+			errs[i] = fmt.Errorf("%w: %w", ErrVector, err)
 		}
 	}
-	for i := range errs {
-		switch {
-		case errs[i] != nil:
-		case i >= len(out):
-			errs[i] = err
-		default:
-			errs[i] = CheckVector(out[i], v.model.Dimensions)
-		}
-	}
-	return out, errs
-}
-
-// oneByOne finds out which input it is that the embedder refuses for good without saying which.
-func (v *Vector[T]) oneByOne(ctx context.Context, inputs []any) ([][]float32, []error) {
-	out, errs := make([][]float32, len(inputs)), make([]error, len(inputs))
-	for i := range inputs {
-		one, err := v.vectors(ctx, inputs[i:i+1])
-		if errs[i] = err[0]; err[0] == nil {
-			out[i] = one[0]
-		}
-	}
-	return out, errs
+	return vectors, errs
 }
