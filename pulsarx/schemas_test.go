@@ -13,9 +13,6 @@ import (
 	"github.com/tidemark-go/tidemark/pulsarx"
 )
 
-// registries are the servers whose admin interface has the registry's routes.
-var registries = map[string]func(testing.TB) server{"pulsar": realPulsar}
-
 func avroDefinition(fields string) pulsarx.Schema {
 	return pulsarx.Schema{Type: "AVRO", Definition: []byte(`{"type":"record","name":"R","fields":[` + fields + `]}`)}
 }
@@ -38,7 +35,7 @@ const (
 
 // TestSchemas: list, get, upload, test and roll back.
 func TestSchemas(t *testing.T) {
-	for name, open := range registries {
+	for name, open := range servers {
 		t.Run(name, func(t *testing.T) {
 			c := open(t).client(t)
 			ctx, schemas, at := t.Context(), c.Schemas(), topic(t)
@@ -94,7 +91,7 @@ func TestSchemas(t *testing.T) {
 // TestSchemaStrategies: what each strategy takes after {a} with {a, b default}, {a, c} and {}, and the broker's reason at the
 // producer's creation.
 func TestSchemaStrategies(t *testing.T) {
-	for name, open := range registries {
+	for name, open := range servers {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
 			c := s.client(t)
@@ -132,7 +129,7 @@ func TestSchemaStrategies(t *testing.T) {
 
 // TestTopicStrategy: a topic's own strategy goes before its namespace's, and a producer is refused by it before it sends.
 func TestTopicStrategy(t *testing.T) {
-	for name, open := range registries {
+	for name, open := range servers {
 		t.Run(name, func(t *testing.T) {
 			c := open(t).client(t)
 			ctx, schemas, space := t.Context(), c.Schemas(), namespaced(t, c)
@@ -169,7 +166,7 @@ func TestTopicStrategy(t *testing.T) {
 
 // TestSchemasOfAllTypes: an upload is the same schema as a producer registers.
 func TestSchemasOfAllTypes(t *testing.T) {
-	for name, open := range registries {
+	for name, open := range servers {
 		t.Run(name, func(t *testing.T) {
 			c := open(t).client(t)
 			same(t, c, "avro", pulsarx.Avro[everything]())
