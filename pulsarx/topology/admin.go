@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -80,10 +82,14 @@ func brief(err error) error {
 func passing(err error) bool {
 	var refused *pulsarx.AdminError
 	if !errors.As(err, &refused) {
-		return !errors.Is(err, pulsarx.ErrClosed)
+		var broken *net.OpError
+		var waited net.Error
+		return errors.As(err, &broken) || errors.As(err, &waited) && waited.Timeout() ||
+			errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
 	}
 	switch refused.Status {
-	case http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,
+		http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true
 	case http.StatusConflict:
 		return strings.Contains(refused.Reason, "Concurrent modification")

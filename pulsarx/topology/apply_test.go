@@ -408,6 +408,26 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
+// TestUnreachable: a client without an admin address is told at once, and one whose server is away when its context ends.
+func TestUnreachable(t *testing.T) {
+	for admin, says := range map[string]string{"": "AdminURL is missing", "http://127.0.0.1:1": "127.0.0.1:1"} {
+		c := clientOf(t, "pulsar://127.0.0.1:1", admin)
+		wait := time.Minute
+		if admin != "" {
+			wait = time.Second
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), wait)
+		_, err := topology.NewPlan(ctx, c, one("shop", topology.Namespace{}), topology.Options{})
+		if err == nil || !strings.Contains(err.Error(), says) || !strings.Contains(err.Error(), "tenant shop") {
+			t.Error(err)
+		}
+		if admin == "" && ctx.Err() != nil {
+			t.Error("a missing address was waited for")
+		}
+		cancel()
+	}
+}
+
 // forward makes a request of the server behind, and drops the answer.
 func forward(tb testing.TB, s server, r *http.Request) {
 	tb.Helper()

@@ -132,11 +132,7 @@ func (d *diff) isolationOf(ctx context.Context, cluster string, want map[string]
 		if existing, found := have[name]; found {
 			before = text(existing)
 		}
-		wire := wireIsolation{policy.Namespaces, policy.Primary, append([]string{}, policy.Secondary...), wireFailover{"min_available", map[string]string{
-			"min_limit":       fmt.Sprint(policy.withDefaults().MinAvailable),
-			"usage_threshold": fmt.Sprint(policy.withDefaults().UsageThreshold),
-		}}}
-		d.add("cluster "+cluster, "isolation."+name, before, after, posted(isolationPath(cluster)+admin.Path(name), wire))
+		d.add("cluster "+cluster, "isolation."+name, before, after, posted(isolationPath(cluster)+admin.Path(name), policy.wire()))
 	}
 	return nil
 }

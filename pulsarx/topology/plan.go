@@ -15,7 +15,7 @@ type Options struct {
 	ResetUndeclared bool
 	// DeleteUndeclared deletes what is not declared inside of what is: namespaces of declared tenants, topics of declared namespaces
 	// (not those of namespaces that declare none), subscriptions of declared topics (likewise), with their messages. A topic that is
-	// in use is refused by the server, and stays.
+	// in use is refused by the server, and stays. Dead-letter topics that are not declared are topics too: read the plan.
 	DeleteUndeclared bool
 	// GrowKeyed are the whole names (persistent://tenant/namespace/topic) of topics with keys whose partitions may be added to.
 	// Read the refusal that a plan has without it first.

@@ -286,18 +286,6 @@ func subscriptionPath(name topicName, sub string) string {
 	return name.path() + admin.Path("subscription", sub)
 }
 
-type wireIsolation struct {
-	Namespaces []string     `json:"namespaces"`
-	Primary    []string     `json:"primary"`
-	Secondary  []string     `json:"secondary"`
-	Failover   wireFailover `json:"auto_failover_policy"`
-}
-
-type wireFailover struct {
-	Type       string            `json:"policy_type"`
-	Parameters map[string]string `json:"parameters"`
-}
-
 // isolation are the policies of a cluster.
 func (r *reader) isolation(ctx context.Context, cluster string) (map[string]Isolation, error) {
 	wire := map[string]wireIsolation{}

@@ -160,6 +160,8 @@ func rated(name string, field func(declared) **Rate) setting {
 var retention = as("retention", func(d declared) **Retention { return &d.p.Retention }, retentionWire, retentionOf,
 	usual("retention"), usual("retention"))
 
+var validationRoute = route{"GET schemaValidationEnforced", "POST schemaValidationEnforced", "POST schemaValidationEnforced", false}
+
 // settings are all policies. Quotas are set before Retention, since Pulsar refuses quotas that are not below it.
 var settings = []setting{
 	sizeQuota(), ageQuota(),
@@ -171,8 +173,7 @@ var settings = []setting{
 		route{"GET schemaCompatibilityStrategy", "PUT schemaCompatibilityStrategy", "PUT schemaCompatibilityStrategy", "UNDEFINED"},
 		route{"GET schemaCompatibilityStrategy", "PUT schemaCompatibilityStrategy", "DELETE schemaCompatibilityStrategy", nil}).unstored(),
 	switched("schemaValidation", func(d declared) *Switch { return &d.p.SchemaValidation },
-		route{"GET schemaValidationEnforced", "POST schemaValidationEnforced", "POST schemaValidationEnforced", false},
-		route{"GET schemaValidationEnforced", "POST schemaValidationEnforced", "POST schemaValidationEnforced", false}).without("off").unstored(),
+		validationRoute, validationRoute).without("off").unstored(),
 	switched("schemaAutoUpdate", func(d declared) *Switch { return &d.n.SchemaAutoUpdate },
 		route{"GET isAllowAutoUpdateSchema", "POST isAllowAutoUpdateSchema", "POST isAllowAutoUpdateSchema", true}, route{}).without("on"),
 	offload(),
@@ -185,7 +186,8 @@ var settings = []setting{
 	rated("replicatorDispatchRate", func(d declared) **Rate { return &d.p.ReplicatorDispatchRate }),
 	as("subscribeRate", func(d declared) **SubscribeRate { return &d.p.SubscribeRate }, subscribeWire, subscribeOf,
 		usual("subscribeRate"), usual("subscribeRate")).unstored(),
-	switched("deduplication", func(d declared) *Switch { return &d.p.Deduplication }, usual("deduplication"), usual("deduplicationEnabled")),
+	switched("deduplication", func(d declared) *Switch { return &d.p.Deduplication },
+		usual("deduplication"), usual("deduplicationEnabled")),
 	as("allowedClusters", func(d declared) *[]string { return &d.n.AllowedClusters }, names, names,
 		route{get: "GET allowedClusters", set: "POST allowedClusters"}, route{}).without("[]"),
 	as("replicationClusters", func(d declared) *[]string { return &d.p.ReplicationClusters }, names, names,
@@ -201,8 +203,10 @@ var settings = []setting{
 		usual("autoTopicCreation"), route{}),
 	as("autoSubscriptionCreation", func(d declared) *Switch { return &d.p.AutoSubscriptionCreation }, autoSubWire, autoSubOf,
 		usual("autoSubscriptionCreation"), usual("autoSubscriptionCreation")).unstored(),
-	counted("maxProducers", func(d declared) *Count { return &d.p.MaxProducers }, usual("maxProducersPerTopic"), usual("maxProducers")).unstored(),
-	counted("maxConsumers", func(d declared) *Count { return &d.p.MaxConsumers }, usual("maxConsumersPerTopic"), usual("maxConsumers")).unstored(),
+	counted("maxProducers", func(d declared) *Count { return &d.p.MaxProducers },
+		usual("maxProducersPerTopic"), usual("maxProducers")).unstored(),
+	counted("maxConsumers", func(d declared) *Count { return &d.p.MaxConsumers },
+		usual("maxConsumersPerTopic"), usual("maxConsumers")).unstored(),
 	counted("maxSubscriptions", func(d declared) *Count { return &d.p.MaxSubscriptions },
 		usual("maxSubscriptionsPerTopic"), usual("maxSubscriptionsPerTopic")).unstored(),
 	counted("maxUnackedPerConsumer", func(d declared) *Count { return &d.p.MaxUnackedPerConsumer },

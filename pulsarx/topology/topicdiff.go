@@ -15,7 +15,8 @@ const manyPartitions = 1000
 func (d *diff) createTopic(name topicName, want Topic) {
 	resource := topicResource(name)
 	if want.Partitions > manyPartitions {
-		d.warn(resource, "%d partitions: each costs the brokers memory, and every client that uses the topic a producer or consumer", want.Partitions)
+		d.warn(resource, "%d partitions: each costs the brokers memory, and every client of the topic a producer or consumer",
+			want.Partitions)
 	}
 	if want.Partitions == 0 {
 		d.add(resource, "", "", "no partitions", createTopicStep(name, 0))

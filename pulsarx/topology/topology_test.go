@@ -233,6 +233,10 @@ func TestYAML(t *testing.T) {
 			t.Errorf("%s: %v", text, got)
 		}
 	}
+	merged := parse(t, "tenants: {t: {namespaces: {n: {topics: {x: &x {partitions: 2, ttl: 1h}, y: {<<: *x, partitions: 4}}}}}}").Tenants["t"].Namespaces["n"]
+	if y := merged.Topics["y"]; y.Partitions != 4 || y.TTL != topology.Hour {
+		t.Errorf("%+v", y)
+	}
 	on := parse(t, "tenants: {t: {namespaces: {n: {deduplication: true, schemaValidation: false, topics: {x: }}}}}").Tenants["t"].Namespaces["n"]
 	if on.Deduplication != topology.On || on.SchemaValidation != topology.Off || len(on.Topics) != 1 {
 		t.Errorf("%+v", on)

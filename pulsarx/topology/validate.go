@@ -305,7 +305,8 @@ func (c *check) rates(p *Policies) {
 		c.rate("publishRate", r.Messages, r.Bytes, 0)
 	}
 	for name, r := range inOrder(map[string]*Rate{
-		"dispatchRate": p.DispatchRate, "subscriptionDispatchRate": p.SubscriptionDispatchRate, "replicatorDispatchRate": p.ReplicatorDispatchRate,
+		"dispatchRate": p.DispatchRate, "subscriptionDispatchRate": p.SubscriptionDispatchRate,
+		"replicatorDispatchRate": p.ReplicatorDispatchRate,
 	}) {
 		if r != nil {
 			c.rate(name, r.Messages, r.Bytes, r.Period)
@@ -332,7 +333,9 @@ func (c *check) rate(field string, messages int64, bytes Size, period Duration) 
 func (c *check) isolation(cluster, name string, i Isolation) {
 	c.name(cluster)
 	c.name(name)
-	for field, expressions := range inOrder(map[string][]string{"namespaces": i.Namespaces, "primary": i.Primary, "secondary": i.Secondary}) {
+	for field, expressions := range inOrder(map[string][]string{
+		"namespaces": i.Namespaces, "primary": i.Primary, "secondary": i.Secondary,
+	}) {
 		if len(expressions) == 0 && field != "secondary" {
 			c.fail("%s is empty", field)
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"maps"
+	"strconv"
 	"strings"
 )
 
@@ -72,7 +73,8 @@ func sizeQuota() setting {
 		return wireQuota{Size: int64(q.Limit), Time: -1, Policy: cmp.Or(q.Policy, HoldProducer)}
 	}
 	from := func(w wireQuota) *SizeQuota { return &SizeQuota{Size(max(w.Size, -1)), w.Policy} }
-	s := as("backlogSize", func(d declared) **SizeQuota { return &d.p.BacklogSize }, to, from, quotaRoute(quotaOfSize), quotaRoute(quotaOfSize))
+	s := as("backlogSize", func(d declared) **SizeQuota { return &d.p.BacklogSize }, to, from,
+		quotaRoute(quotaOfSize), quotaRoute(quotaOfSize))
 	return quotaOf(s, quotaOfSize)
 }
 
@@ -90,7 +92,8 @@ func ageQuota() setting {
 		}
 		return &AgeQuota{Duration(w.Time) * Second, w.Policy}
 	}
-	s := as("backlogAge", func(d declared) **AgeQuota { return &d.p.BacklogAge }, to, from, quotaRoute(quotaOfAge), quotaRoute(quotaOfAge))
+	s := as("backlogAge", func(d declared) **AgeQuota { return &d.p.BacklogAge }, to, from,
+		quotaRoute(quotaOfAge), quotaRoute(quotaOfAge))
 	return quotaOf(s, quotaOfAge)
 }
 
@@ -236,6 +239,25 @@ type wireAffinity struct {
 func affinityWire(b *BookieAffinity) wireAffinity { return wireAffinity(*b) }
 
 func affinityOf(w wireAffinity) *BookieAffinity { return ptr(BookieAffinity(w)) }
+
+type wireIsolation struct {
+	Namespaces []string     `json:"namespaces"`
+	Primary    []string     `json:"primary"`
+	Secondary  []string     `json:"secondary"`
+	Failover   wireFailover `json:"auto_failover_policy"`
+}
+
+type wireFailover struct {
+	Type       string            `json:"policy_type"`
+	Parameters map[string]string `json:"parameters"`
+}
+
+func (i Isolation) wire() wireIsolation {
+	i = i.withDefaults()
+	return wireIsolation{i.Namespaces, i.Primary, append([]string{}, i.Secondary...), wireFailover{"min_available", map[string]string{
+		"min_limit": strconv.Itoa(i.MinAvailable), "usage_threshold": strconv.Itoa(i.UsageThreshold),
+	}}}
+}
 
 // wireOffload are the fields of Pulsar's offload policies that a declaration has; all others are left as they are.
 type wireOffload struct {
