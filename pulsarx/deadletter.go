@@ -130,7 +130,7 @@ func (d *deadLetters) topic(p *partition) string {
 	if d.policy.Topic != "" {
 		return d.policy.Topic
 	}
-	return p.topic + deadLetterSuffix(d.subscription)
+	return strings.TrimPrefix(p.topic, "non-") + deadLetterSuffix(d.subscription)
 }
 
 func deadLetterSuffix(subscription string) string { return "-" + subscription + "-DLQ" }

@@ -32,6 +32,8 @@ var (
 	ErrTopicTerminated = errors.New("pulsarx: topic terminated")
 	// ErrNonPersistent says that a non-persistent topic cannot do what was asked of it.
 	ErrNonPersistent = errors.New("pulsarx: not on a non-persistent topic")
+	// ErrPersistent says that only non-persistent topics have what was asked for.
+	ErrPersistent = errors.New("pulsarx: not on a persistent topic")
 	// ErrGap is what Replay returns when messages that were there when it began cannot be read any more, because the topic was
 	// trimmed, truncated or deleted meanwhile.
 	ErrGap = errors.New("pulsarx: messages vanished while they were replayed")

@@ -34,7 +34,7 @@ var subscriptionTypes = map[SubscriptionType]pulsar.SubscriptionType{
 
 // DeadLetterPolicy says when a message is given up, and where it goes.
 type DeadLetterPolicy struct {
-	// Topic of the dead letters, <topic>-<subscription>-DLQ by default.
+	// Topic of the dead letters, <topic>-<subscription>-DLQ by default. It is persistent, also where <topic> is not.
 	Topic string
 	// MaxAttempts is how often a failing message is handled before it goes there; 10 by default, which with the default Backoff
 	// takes about 40 s. -1 tries for ever: then only permanent errors give a message up. Where the handler does not say which
@@ -154,6 +154,9 @@ func (o ConsumerOptions) validate() error {
 		} else if o.DeadLetter.Topic != "" && fullTopic(topic) == fullTopic(o.DeadLetter.Topic) {
 			errs = append(errs, fmt.Errorf("ConsumerOptions.DeadLetter.Topic %s is consumed too: its messages would go round for ever", topic))
 		}
+	}
+	if nonPersistent(o.DeadLetter.Topic) {
+		errs = append(errs, fmt.Errorf("ConsumerOptions.DeadLetter.Topic: %w: %s would lose dead letters", ErrNonPersistent, o.DeadLetter.Topic))
 	}
 	if o.Subscription == "" {
 		errs = append(errs, errors.New("ConsumerOptions.Subscription is missing"))

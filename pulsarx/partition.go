@@ -21,6 +21,7 @@ type partition struct {
 
 	current  *entry // the last one that was received from
 	received uint64 // messages
+	serial   int64  // of the newest entry of a non-persistent topic
 	gaps     gaps
 	acker    acker
 
@@ -91,6 +92,10 @@ func (p *partition) begin(id MessageID) (*entry, []lostMessage) {
 		e.items = append(e.items, item{ackID: id, batch: id.BatchIdx()})
 	}
 	dropped := p.dropped(lost)
+	if nonPersistent(p.name) { // all messages have one id there, and none comes twice
+		p.serial++
+		e.number, dropped = p.serial, nil
+	}
 	if e.older = p.entries[e.key()]; e.older != nil && e.older != settledEntry {
 		e.older.superseded = true
 	}
@@ -120,6 +125,9 @@ func (p *partition) dropped(lost []*entry) (all []lostMessage) {
 // way.
 func (p *partition) idle() []lostMessage {
 	dropped := p.dropped(p.source.arrivals.rest())
+	if nonPersistent(p.name) {
+		dropped = nil
+	}
 	p.current = nil
 	p.settled = nil
 	for key, e := range p.entries {

@@ -23,6 +23,7 @@ type telemetry struct {
 
 	sent         metric.Int64Counter
 	dropped      metric.Int64Counter
+	sampled      metric.Int64Counter
 	sendTime     metric.Float64Histogram
 	consumed     metric.Int64Counter
 	processTime  metric.Float64Histogram
@@ -42,7 +43,7 @@ type telemetry struct {
 
 func newTelemetry() (*telemetry, error) {
 	m := otel.Meter(scope)
-	var errs [16]error
+	var errs [17]error
 	t := &telemetry{tracer: otel.Tracer(scope)}
 	counter := func(i int, name, unit, what string) (c metric.Int64Counter) {
 		c, errs[i] = m.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
@@ -55,6 +56,7 @@ func newTelemetry() (*telemetry, error) {
 	}
 	t.sent = counter(0, "messaging.client.sent.messages", "{message}", "Messages sent, by error.type where they failed.")
 	t.dropped = counter(13, "pulsarx.producer.dropped", "{message}", "Messages that the broker of a non-persistent topic confirmed and dropped.")
+	t.sampled = counter(16, "pulsarx.sampler.values", "{value}", "Values offered to a Sampler, by what became of them.")
 	t.sendTime = histogram(1, "messaging.client.operation.duration", "From Send to the broker's receipt.")
 	t.consumed = counter(2, "messaging.client.consumed.messages", "{message}", "Messages received, redelivered ones included.")
 	t.processTime = histogram(3, "messaging.process.duration", "Duration of the handler, a batch.")
