@@ -19,10 +19,12 @@
 // # Around an embedder
 //
 // A [Batcher] puts the inputs of concurrent callers together: while the model works on a batch the next one forms, live inputs go
-// before those of a backfill ([WithPriority]), and nobody suffers from a neighbour's bad input. [Share] selects the keys of a
-// canary.
+// before those of a backfill ([WithPriority]), and nobody suffers from a neighbour's bad input. A [Cache] keeps vectors by content and
+// model, in bounded memory and where told in a second level that processes share ([Remote]). [Share] selects the keys of a canary.
+// [Each] is for whoever wraps an embedder: one checked vector or error for each input.
 //
-//	texts := embed.NewBatcher(model, embed.BatcherOptions{MaxTokens: 1024})
+//	texts := embed.NewCache(embed.NewBatcher(model, embed.BatcherOptions{MaxTokens: 1024}), embed.CacheOptions{})
+//	defer texts.Close()
 //	vectors, err := texts.Embed(ctx, []string{"from any goroutine"})
 //
 // # Metrics and traces
@@ -36,6 +38,7 @@
 //	embed.batcher.batch.tokens    tokens of a batch, as counted for MaxTokens
 //	embed.batcher.queue.inputs    inputs that wait
 //	embed.batcher.rejected        inputs that found the queue full
+//	embed.cache.inputs            different inputs, by embed.cache.source: memory, remote, embedder
 //
 // Package onnx has the embedders that run models in this process, package tokenizer the tokenizers that they use, and
 // package embedtest deterministic embedders with faults on demand, for tests of an application.

@@ -102,3 +102,15 @@ func (t *batcherTelemetry) ran(ctx context.Context, d time.Duration, inputs int)
 func (t *batcherTelemetry) queued(n int) { t.length.Add(context.Background(), int64(n)) }
 
 func (t *batcherTelemetry) rejected(ctx context.Context, n int) { t.rejections.Add(ctx, int64(n)) }
+
+// newCacheCounter returns what counts the inputs of a Cache by where their vectors were found.
+func newCacheCounter(p metric.MeterProvider) func(ctx context.Context, hits int, where string) {
+	in := newInstruments(p)
+	defer in.report()
+	inputs := in.counter("embed.cache.inputs", "{input}", "Different inputs by where their vectors came from.")
+	return func(ctx context.Context, hits int, where string) {
+		if hits > 0 {
+			inputs.Add(ctx, int64(hits), metric.WithAttributes(attribute.String("embed.cache.source", where)))
+		}
+	}
+}

@@ -1,0 +1,429 @@
+package embed
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/maypok86/otter/v2"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/tidemark-go/tidemark/internal/itemerror"
+)
+
+// Remote is a second level of a [Cache] that several processes share, such as Redis. Implementations are safe for concurrent use.
+type Remote interface {
+	// Get returns a value for each key, in their order; nil: there is none.
+	Get(ctx context.Context, keys []string) ([][]byte, error)
+	// Set keeps a value for each key, for about as long as ttl.
+	Set(ctx context.Context, keys []string, values [][]byte, ttl time.Duration) error
+}
+
+// CacheOptions are the options of a [Cache].
+type CacheOptions struct {
+	// MaxBytes bounds the memory that vectors take, in bytes. Zero: 256 MiB.
+	MaxBytes int64
+	// TTL is how long a vector is kept after it was last used, so that those in use stay. Zero: 24 hours; -1: until there is no room.
+	TTL time.Duration
+	// NegativeTTL is how long the error of an input that is wrong for good is kept. Zero: 1 minute; -1: not at all.
+	NegativeTTL time.Duration
+	// Remote is asked for what is not here, before the embedder, and given what the embedder has made; nil: there is none. What it
+	// does not answer within RemoteTimeout, or answers wrong, the embedder makes; after three failures in a row it is left alone
+	// for 10 seconds.
+	Remote Remote
+	// RemoteTimeout bounds a request to Remote. Zero: 300 ms.
+	RemoteTimeout time.Duration
+	// MeterProvider is where the metrics go; nil: the global one.
+	MeterProvider metric.MeterProvider
+}
+
+func (o CacheOptions) withDefaults() CacheOptions {
+	const forever = 100 * 365 * 24 * time.Hour
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = 256 << 20
+	}
+	if o.RemoteTimeout <= 0 {
+		o.RemoteTimeout = 300 * time.Millisecond
+	}
+	switch {
+	case o.TTL == 0:
+		o.TTL = 24 * time.Hour
+	case o.TTL < 0:
+		o.TTL = forever
+	}
+	if o.NegativeTTL == 0 {
+		o.NegativeTTL = time.Minute
+	}
+	return o
+}
+
+// Cache is an [Embedder] that keeps the vectors of another one by the content of the inputs and the model's fingerprint: equal inputs
+// are embedded once, also when they come at the same time. Looked for are the memory, then Remote, then the embedder.
+//
+// Inputs are texts or bytes; others are an error of Embed. What the embedder fails to make is not kept, but that an input is wrong
+// for good is, for NegativeTTL: an error with a method Permanent() bool that answers true, as those of vectors with NaN have
+// ([ErrVector]). The vectors it returns are the caller's own. A Cache is safe for concurrent use.
+type Cache[In any] struct {
+	embedder Embedder[In]
+	options  CacheOptions
+	local    *otter.Cache[cacheKey, cached]
+	remote   *remote // nil: none
+	count    func(ctx context.Context, hits int, where string)
+
+	mu      sync.Mutex
+	flights map[cacheKey]*flight // that are on their way
+}
+
+// cacheKey is the digest of a model and an input.
+type cacheKey [sha256.Size]byte
+
+// cached is a vector, or why there is none.
+type cached struct {
+	vector []float32
+	err    error
+}
+
+// flight is an input that one caller embeds and others wait for.
+type flight struct {
+	done   chan struct{}
+	result cached
+	gave   bool // the caller gave up, and the others do it themselves
+}
+
+// NewCache returns a Cache around e.
+func NewCache[In any](e Embedder[In], o CacheOptions) *Cache[In] {
+	o = o.withDefaults()
+	c := &Cache[In]{embedder: e, options: o, flights: map[cacheKey]*flight{}, count: newCacheCounter(o.MeterProvider)}
+	c.local = otter.Must(&otter.Options[cacheKey, cached]{
+		MaximumWeight:    uint64(o.MaxBytes),
+		Weigher:          func(_ cacheKey, v cached) uint32 { return uint32(min(entryBytes+4*len(v.vector), math.MaxUint32)) },
+		ExpiryCalculator: expiry{o},
+	})
+	if o.Remote != nil {
+		c.remote = &remote{Remote: o.Remote, timeout: o.RemoteTimeout, ttl: o.TTL, dims: e.Model().Dimensions}
+	}
+	return c
+}
+
+// entryBytes is about what an entry takes beside its vector.
+const entryBytes = 200
+
+// expiry lets a vector live from its last use, and an error from when it was found.
+type expiry struct{ CacheOptions }
+
+func (e expiry) ExpireAfterCreate(entry otter.Entry[cacheKey, cached]) time.Duration {
+	if entry.Value.err != nil {
+		return e.NegativeTTL
+	}
+	return e.TTL
+}
+
+func (e expiry) ExpireAfterUpdate(entry otter.Entry[cacheKey, cached], _ cached) time.Duration {
+	return e.ExpireAfterCreate(entry)
+}
+
+func (e expiry) ExpireAfterRead(entry otter.Entry[cacheKey, cached]) time.Duration {
+	if entry.Value.err != nil {
+		return entry.ExpiresAfter()
+	}
+	return e.TTL
+}
+
+// Close ends the goroutine that removes what has expired. Embed works after it too, and then removes that by itself. A Cache that nobody
+// refers to any more is closed after a while.
+func (c *Cache[In]) Close() { c.local.StopAllGoroutines() }
+
+// Model returns the embedder's model.
+func (c *Cache[In]) Model() Model { return c.embedder.Model() }
+
+// Embed returns the vectors of inputs; see [Embedder]. Inputs that are equal are embedded once.
+func (c *Cache[In]) Embed(ctx context.Context, inputs []In) ([][]float32, error) {
+	if len(inputs) == 0 {
+		return nil, nil
+	}
+	keys, err := c.keys(inputs)
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[cacheKey]cached, len(inputs))
+	for {
+		mine, theirs := c.look(ctx, keys, inputs, found)
+		if err := c.load(ctx, mine, found); err != nil {
+			return nil, err
+		}
+		if again, err := await(ctx, theirs, found); err != nil {
+			return nil, err
+		} else if !again {
+			break
+		}
+	}
+	vectors, errs := make([][]float32, len(inputs)), make([]error, len(inputs))
+	for i, key := range keys {
+		vectors[i], errs[i] = slices.Clone(found[key].vector), found[key].err
+	}
+	return vectors, NewBatchError(errs)
+}
+
+// keys returns the keys of inputs.
+func (c *Cache[In]) keys(inputs []In) ([]cacheKey, error) {
+	model := c.embedder.Model()
+	prefix := fmt.Appendf(nil, "%q %d\n", model.Fingerprint, model.Dimensions)
+	keys := make([]cacheKey, len(inputs))
+	for i, in := range inputs {
+		content, ok := contentOf(in)
+		if !ok {
+			return nil, itemerror.Permanent(fmt.Errorf("embed: a cache of %T: neither text nor bytes", in))
+		}
+		h := sha256.New()
+		h.Write(prefix)
+		h.Write(content)
+		h.Sum(keys[i][:0])
+	}
+	return keys, nil
+}
+
+func contentOf[In any](in In) ([]byte, bool) {
+	switch v := any(in).(type) {
+	case string:
+		return []byte(v), true
+	case []byte:
+		return v, true
+	}
+	switch v := reflect.ValueOf(in); {
+	case v.Kind() == reflect.String:
+		return []byte(v.String()), true
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Uint8:
+		return v.Bytes(), true
+	}
+	return nil, false
+}
+
+// missing is the inputs that a caller is to embed, and the flights that others wait for.
+type missing[In any] struct {
+	keys    []cacheKey
+	inputs  []In
+	flights []*flight
+}
+
+// look puts what is in memory into found. What is not, others are embedding or the caller is to embed.
+func (c *Cache[In]) look(ctx context.Context, keys []cacheKey, inputs []In, found map[cacheKey]cached) (mine missing[In], theirs map[cacheKey]*flight) {
+	theirs = map[cacheKey]*flight{}
+	hits := 0
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, key := range keys {
+		if _, ok := found[key]; ok || theirs[key] != nil {
+			continue
+		}
+		if f := c.flights[key]; f != nil {
+			if !slices.Contains(mine.flights, f) {
+				theirs[key] = f
+			}
+			continue
+		}
+		if v, ok := c.local.GetIfPresent(key); ok {
+			found[key] = v
+			hits++
+			continue
+		}
+		f := &flight{done: make(chan struct{}), gave: true} // until it has arrived
+		c.flights[key] = f
+		mine.keys, mine.inputs, mine.flights = append(mine.keys, key), append(mine.inputs, inputs[i]), append(mine.flights, f)
+	}
+	c.count(ctx, hits, "memory")
+	return mine, theirs
+}
+
+// load embeds what is missing, and puts it into found and into memory.
+func (c *Cache[In]) load(ctx context.Context, m missing[In], found map[cacheKey]cached) error {
+	if len(m.keys) == 0 {
+		return nil
+	}
+	defer c.land(m)
+	results := make([]cached, len(m.keys))
+	var rest []int // what Remote has not
+	if c.remote != nil {
+		c.remote.get(ctx, m.keys, results)
+	}
+	for i := range results {
+		if results[i].vector == nil {
+			rest = append(rest, i)
+		}
+	}
+	c.count(ctx, len(results)-len(rest), "remote")
+	c.embed(ctx, m, rest, results)
+	left := ctx.Err() // what failed then is a matter of this caller: others try it themselves
+	for i, r := range results {
+		if r.err == nil || left == nil {
+			found[m.keys[i]], m.flights[i].result, m.flights[i].gave = r, r, false
+		}
+		if r.err == nil || left == nil && c.options.NegativeTTL > 0 && itemerror.IsPermanent(r.err) {
+			c.local.Set(m.keys[i], r)
+		}
+	}
+	return left
+}
+
+// embed fills the results at the places of rest from the embedder, and gives Remote what is new.
+func (c *Cache[In]) embed(ctx context.Context, m missing[In], rest []int, results []cached) {
+	if len(rest) == 0 {
+		return
+	}
+	inputs := make([]In, len(rest))
+	for j, i := range rest {
+		inputs[j] = m.inputs[i]
+	}
+	vectors, errs := Each(ctx, c.embedder, inputs)
+	c.count(ctx, len(rest), "embedder")
+	var keys []cacheKey
+	var made [][]float32
+	for j, i := range rest {
+		results[i] = cached{vectors[j], errs[j]}
+		if errs[j] == nil {
+			keys, made = append(keys, m.keys[i]), append(made, vectors[j])
+		}
+	}
+	if c.remote != nil && len(keys) > 0 {
+		c.remote.set(ctx, keys, made)
+	}
+}
+
+// land ends the flights of a caller, also after a panic of the embedder.
+func (c *Cache[In]) land(m missing[In]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i, key := range m.keys {
+		delete(c.flights, key)
+		close(m.flights[i].done)
+	}
+}
+
+// await waits for what others embed. It reports whether some of them gave up.
+func await(ctx context.Context, theirs map[cacheKey]*flight, found map[cacheKey]cached) (again bool, err error) {
+	for key, f := range theirs {
+		select {
+		case <-f.done:
+		case <-ctx.Done():
+			return false, ctx.Err()
+		}
+		if f.gave {
+			again = true
+		} else {
+			found[key] = f.result
+		}
+	}
+	return again, nil
+}
+
+// remote is Remote with its limits: its failures cost a timeout at times, and never a vector.
+type remote struct {
+	Remote
+	timeout, ttl time.Duration
+	dims         int
+
+	mu       sync.Mutex
+	failures int       // in a row
+	until    time.Time // when it is asked again
+}
+
+const (
+	remoteFailures = 3
+	remotePause    = 10 * time.Second
+)
+
+var errRemote = errors.New("embed: the remote cache answered something else")
+
+// get fills results with what Remote has of keys.
+func (r *remote) get(ctx context.Context, keys []cacheKey, results []cached) {
+	r.try(ctx, func(ctx context.Context) error {
+		values, err := r.Get(ctx, names(keys))
+		if err != nil {
+			return err
+		}
+		if len(values) != len(keys) {
+			return errRemote
+		}
+		for i, value := range values {
+			if value == nil {
+				continue
+			}
+			v, err := decodeVector(value, r.dims)
+			if err != nil {
+				return err
+			}
+			results[i].vector = v
+		}
+		return nil
+	})
+}
+
+// set gives Remote the vectors of keys.
+func (r *remote) set(ctx context.Context, keys []cacheKey, vectors [][]float32) {
+	values := make([][]byte, len(vectors))
+	for i, v := range vectors {
+		values[i] = encodeVector(v)
+	}
+	r.try(ctx, func(ctx context.Context) error { return r.Set(ctx, names(keys), values, r.ttl) })
+}
+
+// try makes a request, unless Remote is left alone. A caller who leaves is no failure of Remote's.
+func (r *remote) try(ctx context.Context, request func(ctx context.Context) error) {
+	r.mu.Lock()
+	alone := time.Now().Before(r.until)
+	r.mu.Unlock()
+	if alone {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	err := request(limited)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err == nil:
+		r.failures = 0
+	case ctx.Err() == nil:
+		if r.failures++; r.failures >= remoteFailures {
+			r.failures, r.until = 0, time.Now().Add(remotePause)
+		}
+	}
+}
+
+func names(keys []cacheKey) []string {
+	all := make([]string, len(keys))
+	for i, key := range keys {
+		all[i] = "tidemark:embed:" + hex.EncodeToString(key[:])
+	}
+	return all
+}
+
+// vectorVersion is the first byte of an encoded vector; its components follow, little-endian.
+const vectorVersion = 1
+
+func encodeVector(v []float32) []byte {
+	data := make([]byte, 1, 1+4*len(v))
+	data[0] = vectorVersion
+	for _, x := range v {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+	}
+	return data
+}
+
+func decodeVector(data []byte, dims int) ([]float32, error) {
+	if len(data)%4 != 1 || data[0] != vectorVersion {
+		return nil, errRemote
+	}
+	v := make([]float32, len(data)/4)
+	for i := range v {
+		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[1+4*i:]))
+	}
+	return v, CheckVector(v, dims)
+}
