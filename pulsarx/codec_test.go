@@ -276,6 +276,7 @@ func TestCodecsOnABroker(t *testing.T) {
 
 // onBroker sends v and wants it back.
 func onBroker[T any](t *testing.T, s server, name string, codec pulsarx.Codec[T], v T) {
+	t.Helper()
 	t.Run(name, func(t *testing.T) {
 		c := s.client(t)
 		at := topic(t)

@@ -9,12 +9,13 @@
 package pulsarx_test
 
 import (
-	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
-	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
-	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
+
+	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
+	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 )
 
 const (
@@ -390,16 +391,19 @@ func file_order_proto_rawDescGZIP() []byte {
 	return file_order_proto_rawDescData
 }
 
-var file_order_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_order_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
-var file_order_proto_goTypes = []any{
-	(State)(0),                    // 0: tidemark.test.State
-	(*Item)(nil),                  // 1: tidemark.test.Item
-	(*OrderV1)(nil),               // 2: tidemark.test.OrderV1
-	(*OrderV2)(nil),               // 3: tidemark.test.OrderV2
-	nil,                           // 4: tidemark.test.OrderV2.LabelsEntry
-	(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
-}
+var (
+	file_order_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+	file_order_proto_msgTypes  = make([]protoimpl.MessageInfo, 4)
+	file_order_proto_goTypes   = []any{
+		State(0),                      // 0: tidemark.test.State
+		(*Item)(nil),                  // 1: tidemark.test.Item
+		(*OrderV1)(nil),               // 2: tidemark.test.OrderV1
+		(*OrderV2)(nil),               // 3: tidemark.test.OrderV2
+		nil,                           // 4: tidemark.test.OrderV2.LabelsEntry
+		(*timestamppb.Timestamp)(nil), // 5: google.protobuf.Timestamp
+	}
+)
+
 var file_order_proto_depIdxs = []int32{
 	1, // 0: tidemark.test.Item.parts:type_name -> tidemark.test.Item
 	1, // 1: tidemark.test.OrderV2.items:type_name -> tidemark.test.Item

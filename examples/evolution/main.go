@@ -69,7 +69,6 @@ type story struct {
 	out                io.Writer
 	client             *pulsarx.Client
 	topic              string
-	sent               int
 	billing, analytics *log
 }
 

@@ -18,6 +18,7 @@ func TestEvolution(t *testing.T) {
 	for name, address := range map[string]func(*testing.T) (url, admin string){
 		"in process": func(*testing.T) (string, string) { return "", "" },
 		"pulsar": func(t *testing.T) (string, string) {
+			t.Helper()
 			return servicetest.Env(t, "PULSAR_URL"), servicetest.Env(t, "PULSAR_ADMIN_URL")
 		},
 	} {

@@ -180,7 +180,10 @@ func deadLetter(ctx context.Context, client *pulsarx.Client, topic string) (stri
 			return nil
 		})
 	}()
-	defer func() { cancel(); <-done }()
+	defer func() {
+		cancel()
+		_ = <-done
+	}()
 	select {
 	case reason := <-reasons:
 		return reason, nil
