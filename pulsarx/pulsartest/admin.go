@@ -146,7 +146,7 @@ func (r *adminRequest) domain() string {
 }
 
 func (b *Broker) serveAdmin(serve adminFunc, r *http.Request) (any, error) {
-	if token := b.options.Token; token != "" && r.Header.Get("Authorization") != "Bearer "+token {
+	if b.authenticate(requestCredentials(r)) != nil {
 		return nil, adminRefuse(http.StatusUnauthorized, "Authentication required")
 	}
 	body, err := io.ReadAll(io.LimitReader(r.Body, maxAdminBody+1))

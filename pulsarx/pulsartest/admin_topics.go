@@ -58,7 +58,7 @@ func (b *Broker) forget(name topicName) {
 func (b *Broker) deleteTopic(t *topic) {
 	delete(b.topics, t.name.full)
 	b.tellWatchers(t.name, false)
-	t.disconnect()
+	t.disconnect(nil)
 }
 
 // partitionCount reads the number of partitions in a body.
@@ -76,8 +76,12 @@ func (r *adminRequest) partitionCount() (int, error) {
 }
 
 // adminLookup is LOOKUP for clients that are given an http URL.
-func adminLookup(b *Broker, _ *adminRequest) (any, error) {
-	return map[string]string{"brokerUrl": b.URL(), "httpUrl": b.AdminURL(), "nativeUrl": b.URL(), "brokerUrlSsl": ""}, nil
+func adminLookup(b *Broker, r *adminRequest) (any, error) {
+	url := b.nodeURL(b.owner(r.topic))
+	if b.options.TLS != nil {
+		return map[string]string{"brokerUrl": "", "brokerUrlSsl": url, "httpUrlTls": b.AdminURL(), "nativeUrl": ""}, nil
+	}
+	return map[string]string{"brokerUrl": url, "httpUrl": b.AdminURL(), "nativeUrl": url, "brokerUrlSsl": ""}, nil
 }
 
 // adminPartitions is also what such clients ask; a topic that they may create is one without partitions.
@@ -147,8 +151,7 @@ func adminUnload(b *Broker, r *adminRequest) (any, error) {
 		return nil, topicMissing(r.topic)
 	}
 	for _, t := range parts {
-		t.disconnect()
-		t.restart()
+		t.unload()
 	}
 	return nil, nil
 }
@@ -272,7 +275,7 @@ func adminUnsubscribe(b *Broker, r *adminRequest) (any, error) {
 		if len(s.consumers) > 0 && !r.force() {
 			return adminRefuse(http.StatusPreconditionFailed, "Subscription has active connected consumers")
 		}
-		s.disconnect()
+		s.disconnect(nil)
 		delete(s.topic.subs, s.name)
 		return nil
 	})

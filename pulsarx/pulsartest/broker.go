@@ -3,6 +3,7 @@ package pulsartest
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,6 +27,16 @@ type Options struct {
 	Partitions map[string]int
 	// Token, if set, is what every client must present by token authentication, and as bearer token on the admin routes.
 	Token string
+	// Authenticate decides about credentials in the place of Token: an error refuses them. Clients are told only that they are. It is
+	// called for every connection, for every answer to [Broker.Reauthenticate] and for every call of an admin route, from several
+	// goroutines.
+	Authenticate func(Credentials) error
+	// TLS, if set, makes the broker speak TLS, on both of its ports: its URLs then begin with pulsar+ssl:// and https://. It needs a
+	// certificate for 127.0.0.1; with ClientAuth it asks for those of clients.
+	TLS *tls.Config
+	// Brokers is how many brokers serve the topics, 1 to 16, by default 1. Each topic, and each partition, is served by one of them;
+	// the others redirect who looks it up there. [Broker.Move], [Broker.Stop] and [Broker.Start] change who does.
+	Brokers int
 	// Deduplication drops a message whose sequence id its producer name has already stored, in every topic, as Pulsar does with
 	// brokerDeduplicationEnabled. Off by default, there as here.
 	Deduplication bool
@@ -43,14 +54,19 @@ func (o Options) validate() error {
 			errs = append(errs, fmt.Errorf("pulsartest: partitions: %s: %d is not between 0 and %d", name, n, maxPartitions))
 		}
 	}
+	if o.Brokers < 0 || o.Brokers > maxBrokers {
+		errs = append(errs, fmt.Errorf("pulsartest: %d brokers are not between 1 and %d", o.Brokers, maxBrokers))
+	}
+	if o.Token != "" && o.Authenticate != nil {
+		errs = append(errs, errors.New("pulsartest: Token and Authenticate are both set"))
+	}
 	return errors.Join(errs...)
 }
 
-// Broker is a Pulsar broker in this process, listening on two ports of 127.0.0.1. All methods may be called at any time from any
+// Broker is a Pulsar broker in this process, or a cluster of them, listening on ports of 127.0.0.1. All methods may be called at any time from any
 // goroutine. Close it when the test ends.
 type Broker struct {
 	options   Options
-	listener  net.Listener
 	admin     *http.Server
 	adminAddr string
 	running   sync.WaitGroup
@@ -60,6 +76,9 @@ type Broker struct {
 	// what clients are told goes to their connections' outboxes.
 	mu           sync.Mutex
 	closed       bool
+	nodes        []*node          // the list itself stays as it is after NewBroker
+	owners       map[string]*node // by the full name of a topic
+	lastOwner    int
 	conns        map[*conn]struct{}
 	lastConn     int64
 	lastLedger   int64
@@ -104,6 +123,7 @@ func NewBroker(o Options) (*Broker, error) {
 		tenants:    map[string]*tenant{"public": newTenant(), "pulsar": newTenant()},
 		namespaces: map[string]*namespace{defaultNamespace: newNamespace(), "public/functions": newNamespace(), "pulsar/system": newNamespace()},
 		schemas:    map[string][]storedSchema{}, isolation: map[string]json.RawMessage{},
+		owners: map[string]*node{}, lastOwner: -1,
 	}
 	for name, n := range o.Partitions {
 		t, err := parseTopic(name)
@@ -119,28 +139,36 @@ func NewBroker(o Options) (*Broker, error) {
 }
 
 func (b *Broker) listen() error {
-	var local net.ListenConfig
-	listener, err := local.Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return fmt.Errorf("pulsartest: listen: %w", err)
+	b.mu.Lock()
+	var err error
+	for range max(b.options.Brokers, 1) {
+		err = errors.Join(err, b.addNode())
 	}
-	admin, err := local.Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		return errors.Join(fmt.Errorf("pulsartest: listen: %w", err), listener.Close())
-	}
-	b.listener, b.adminAddr = listener, admin.Addr().String()
+	b.mu.Unlock()
 	b.admin = &http.Server{Handler: b.adminHandler(), ReadHeaderTimeout: 10 * time.Second}
-	b.running.Go(b.accept)
+	var local net.ListenConfig
+	admin, failed := local.Listen(context.Background(), "tcp", "127.0.0.1:0")
+	if err = errors.Join(err, failed); err != nil {
+		return errors.Join(fmt.Errorf("pulsartest: listen: %w", err), b.Close())
+	}
+	b.adminAddr = admin.Addr().String()
+	if b.options.TLS != nil {
+		admin = tls.NewListener(admin, b.options.TLS)
+	}
 	b.running.Go(func() { _ = b.admin.Serve(admin) }) // ends with Close
 	return nil
 }
 
-// URL is the service URL for clients, such as pulsar://127.0.0.1:40123.
-func (b *Broker) URL() string { return "pulsar://" + b.listener.Addr().String() }
+func (b *Broker) scheme(plain, secure string) string {
+	if b.options.TLS != nil {
+		return secure + "://"
+	}
+	return plain + "://"
+}
 
 // AdminURL is the base URL of the admin routes, such as http://127.0.0.1:40124. It also serves as service URL for clients that look
 // topics up by HTTP.
-func (b *Broker) AdminURL() string { return "http://" + b.adminAddr }
+func (b *Broker) AdminURL() string { return b.scheme("http", "https") + b.adminAddr }
 
 // Close disconnects everybody and ends all of the broker's goroutines. What was stored can still be asked for.
 func (b *Broker) Close() error {
@@ -149,37 +177,22 @@ func (b *Broker) Close() error {
 	for c := range b.conns {
 		c.close()
 	}
-	b.mu.Unlock()
-	err := errors.Join(b.listener.Close(), b.admin.Close())
-	b.running.Wait()
-	if errors.Is(err, net.ErrClosed) { // closed twice
-		return nil
+	listeners := b.listeners()
+	for _, n := range b.nodes {
+		n.listener = nil
 	}
+	b.mu.Unlock()
+	err := b.admin.Close()
+	for _, l := range listeners {
+		err = errors.Join(err, l.Close())
+	}
+	b.running.Wait()
 	return err
 }
 
-// Restart is a broker's death and return: every connection breaks, and the broker answers on the same ports. Topics, messages,
-// schemas and durable subscriptions with all that they have acknowledged are kept; readers' positions and redelivery counts are
-// not. Faults stay in force. It fails after Close.
-func (b *Broker) Restart() error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.closed {
-		return errors.New("pulsartest: closed")
-	}
-	for c := range b.conns {
-		c.close()
-		c.leave() // now rather than when its reader notices: a client may be back at once
-	}
-	for _, t := range b.topics {
-		t.restart()
-	}
-	return nil
-}
-
-func (b *Broker) accept() {
+func (b *Broker) accept(n *node, listener net.Listener) {
 	for {
-		socket, err := b.listener.Accept()
+		socket, err := listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
@@ -187,19 +200,19 @@ func (b *Broker) accept() {
 			time.Sleep(10 * time.Millisecond) // out of descriptors: they come back
 			continue
 		}
-		b.serve(socket)
+		b.serve(n, socket)
 	}
 }
 
-func (b *Broker) serve(socket net.Conn) {
+func (b *Broker) serve(n *node, socket net.Conn) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.closed {
+	if b.closed || n.listener == nil {
 		_ = socket.Close() // nobody has seen it
 		return
 	}
 	b.lastConn++
-	c := newConn(b, b.lastConn, socket)
+	c := newConn(b, n, b.lastConn, socket)
 	b.conns[c] = struct{}{}
 	b.running.Go(c.write)
 	b.running.Go(func() {
@@ -209,18 +222,6 @@ func (b *Broker) serve(socket net.Conn) {
 		b.mu.Unlock()
 		c.finish()
 	})
-}
-
-func (r *connectRequest) serve(c *conn) {
-	if token := c.broker.options.Token; token != "" && (r.method != "token" || string(r.data) != token) {
-		r.fail(c, refuse(authenticationError, "Failed to authenticate"))
-		c.refused = true
-		return
-	}
-	if c.refused = c.connected; !c.refused {
-		c.connected = true
-		c.sendConnected(max(0, min(r.version, protocolVersion)))
-	}
 }
 
 // topic finds the topic of a name, made if create says so. Broker.mu is held, here and below.
@@ -386,20 +387,6 @@ func (r *partitionsRequest) fail(c *conn, why *refusal) {
 	body = appendUint(body, 3, 1)
 	body = appendUint(body, 4, uint64(why.code))
 	c.reply(cmdPartitionedMetadataResp, appendString(body, 5, why.text))
-}
-
-func (r *lookupRequest) serve(c *conn) {
-	c.broker.mu.Lock()
-	defer c.broker.mu.Unlock()
-	if _, why := c.broker.lookUp(r.name); why != nil {
-		r.fail(c, why)
-		return
-	}
-	body := appendString(nil, 1, c.broker.URL())
-	body = appendUint(body, 3, 1) // connect there
-	body = appendUint(body, 4, r.requestID)
-	body = appendBool(body, 5, true)                      // this broker is the one
-	c.reply(cmdLookupResponse, appendBool(body, 8, true)) // at the address that the client knows
 }
 
 func (r *lookupRequest) fail(c *conn, why *refusal) {

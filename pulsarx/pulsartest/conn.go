@@ -12,6 +12,7 @@ import (
 // broker has to say, so that nothing is ever written under Broker.mu.
 type conn struct {
 	broker    *Broker
+	node      *node
 	number    int64
 	socket    net.Conn
 	out       *outbox
@@ -26,12 +27,15 @@ type conn struct {
 	producers map[uint64]*producer
 	consumers map[uint64]*consumer
 	watchers  map[uint64]*watcher
+	known     bool            // authenticated
+	refreshes bool            // answers an AUTH_CHALLENGE
+	challenge *time.Timer     // since one was sent, until it is answered
 	closed    map[uint64]bool // producers that the broker has closed, for which the client may still be sending
 }
 
-func newConn(b *Broker, number int64, socket net.Conn) *conn {
+func newConn(b *Broker, n *node, number int64, socket net.Conn) *conn {
 	return &conn{
-		broker: b, number: number, socket: socket, out: newOutbox(), done: make(chan struct{}), since: time.Now(),
+		broker: b, node: n, number: number, socket: socket, out: newOutbox(), done: make(chan struct{}), since: time.Now(),
 		producers: map[uint64]*producer{}, consumers: map[uint64]*consumer{}, watchers: map[uint64]*watcher{}, closed: map[uint64]bool{},
 	}
 }
@@ -110,6 +114,9 @@ func (c *conn) finish() {
 // leave removes a connection with its producers and consumers. Broker.mu is held.
 func (c *conn) leave() {
 	delete(c.broker.conns, c)
+	if c.challenge != nil {
+		c.challenge.Stop()
+	}
 	for _, p := range c.producers {
 		p.topic.removeProducer(p)
 	}
@@ -335,9 +342,14 @@ func (c *conn) sendReachedEnd(consumerID uint64) {
 	c.reply(cmdReachedEndOfTopic, appendUint(nil, 1, consumerID))
 }
 
-// sendClose tells a client that the broker has closed its producer or consumer: CLOSE_PRODUCER or CLOSE_CONSUMER.
-func (c *conn) sendClose(kind command, id uint64) {
-	c.reply(kind, appendUint(appendUint(nil, 1, id), 2, ^uint64(0)))
+// sendClose tells a client that the broker has closed its producer or consumer: CLOSE_PRODUCER or CLOSE_CONSUMER. to is the broker
+// that serves the topic now, nil where the client has to look it up.
+func (c *conn) sendClose(kind command, id uint64, to *node) {
+	body := appendUint(appendUint(nil, 1, id), 2, ^uint64(0))
+	if to != nil {
+		body = c.broker.appendURLs(body, 3, to)
+	}
+	c.reply(kind, body)
 }
 
 func (c *conn) sendSchemaError(kind command, requestID uint64, why *refusal) {
@@ -368,8 +380,8 @@ func (c *conn) removeProducer(p *producer) {
 }
 
 // closeProducer closes a producer from the broker's side; the client looks its topic up again.
-func (c *conn) closeProducer(p *producer) {
-	c.sendClose(cmdCloseProducer, p.id)
+func (c *conn) closeProducer(p *producer, to *node) {
+	c.sendClose(cmdCloseProducer, p.id, to)
 	c.closed[p.id] = true
 	c.removeProducer(p)
 }

@@ -29,6 +29,9 @@ func (r *subscribeRequest) connect(c *conn) *refusal {
 	if r.subscription == "" {
 		return refuse(producerBusy, "Empty subscription name") // Pulsar's choice of code
 	}
+	if why := c.served(r.name); why != nil {
+		return why
+	}
 	t, why := c.broker.topic(r.name, r.create)
 	if why != nil {
 		return why

@@ -35,8 +35,16 @@
 //	broker.Inject(pulsartest.Fault{Command: "SEND", Topic: "orders", Count: 1, DropAnswer: true, Disconnect: true})
 //	broker.Inject(pulsartest.Fault{Command: "MESSAGE", Key: "k", Count: 1, Duplicate: true})
 //
-// [Broker.Restart] breaks every connection, as a broker does that dies and returns. An application that survives these in a test
-// has a good chance with a real one.
+// [Broker.Restart] breaks every connection, as a broker does that dies and returns; [Broker.Stop] and [Broker.Start] are its two
+// halves. With [Options.Brokers] there are several, each serving some of the topics and redirecting who asks for others, and
+// [Broker.Move] gives a topic to another one under its clients. An application that survives these in a test has a good chance with
+// a real one.
+//
+// # Security
+//
+// [Options.Token] or [Options.Authenticate] refuse clients without the right credentials, and [Broker.Reauthenticate] asks those that
+// are connected again, as when a token expires. [Options.TLS] makes the broker speak TLS, and ask for clients' certificates where it
+// says so. Who has come in may do everything.
 //
 // # What it does
 //

@@ -42,6 +42,9 @@ func (r *producerRequest) connect(c *conn) *refusal {
 		c.removeProducer(p)
 	}
 	delete(c.closed, r.producerID)
+	if why := c.served(r.name); why != nil {
+		return why
+	}
 	t, why := c.broker.topic(r.name, true)
 	if why != nil {
 		return why

@@ -14,7 +14,7 @@ type request interface {
 
 var requests = map[command]func() request{
 	cmdConnect:             func() request { return &connectRequest{} },
-	cmdAuthResponse:        func() request { return &bareRequest{} },
+	cmdAuthResponse:        func() request { return &authRequest{} },
 	cmdPing:                func() request { return &pingRequest{} },
 	cmdPong:                func() request { return &bareRequest{} },
 	cmdPartitionedMetadata: func() request { return &partitionsRequest{} },
@@ -51,9 +51,10 @@ type numbered struct{ requestID uint64 }
 func (r *numbered) fail(c *conn, why *refusal) { c.sendError(r.requestID, why) }
 
 type connectRequest struct {
-	method  string
-	data    []byte
-	version int32
+	method    string
+	data      []byte
+	version   int32
+	refreshes bool // the client answers an AUTH_CHALLENGE
 }
 
 func (r *connectRequest) decode(d *decoder) {
@@ -65,13 +66,34 @@ func (r *connectRequest) decode(d *decoder) {
 			r.version = int32(d.value)
 		case 5:
 			r.method = d.string()
+		case 10:
+			d.message(func(f *decoder) { r.refreshes = r.refreshes || f.num == 1 && f.bool() })
 		}
 	}
 }
 func (*connectRequest) topic(*conn) string         { return "" }
 func (*connectRequest) fail(c *conn, why *refusal) { c.sendError(0, why) }
 
-// bareRequest says nothing and wants no answer: PONG, or AUTH_RESPONSE to an AUTH_CHALLENGE that this broker never sends.
+// authRequest answers an AUTH_CHALLENGE.
+type authRequest struct{ connectRequest }
+
+func (r *authRequest) decode(d *decoder) {
+	for d.next() {
+		if d.num != 2 {
+			continue
+		}
+		d.message(func(f *decoder) {
+			switch f.num {
+			case 1:
+				r.method = f.string()
+			case 2:
+				r.data = append([]byte{}, f.bytes...)
+			}
+		})
+	}
+}
+
+// bareRequest says nothing and wants no answer: PONG.
 type bareRequest struct{}
 
 func (*bareRequest) decode(*decoder)      {}

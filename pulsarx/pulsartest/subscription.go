@@ -80,9 +80,9 @@ func (s *subscription) left() {
 }
 
 // disconnect closes all consumers from the broker's side.
-func (s *subscription) disconnect() {
+func (s *subscription) disconnect(to *node) {
 	for _, c := range slices.Clone(s.consumers) {
-		c.conn.sendClose(cmdCloseConsumer, c.id)
+		c.conn.sendClose(cmdCloseConsumer, c.id, to)
 		delete(c.conn.consumers, c.id)
 		s.remove(c)
 	}
@@ -106,7 +106,7 @@ func (s *subscription) dispatch() {
 
 // seek moves the cursor to index i, of whose batch set says what is left (nil: all), and closes the consumers.
 func (s *subscription) seek(i int, set []uint64) {
-	s.disconnect()
+	s.disconnect(nil)
 	s.cursor = newCursor(i)
 	if i < len(s.topic.entries) && len(set) > 0 {
 		s.cursor.ackBatch(i, s.topic.entries[i].messages, set)

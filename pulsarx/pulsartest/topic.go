@@ -135,7 +135,7 @@ func (t *topic) pass(e entry) messageID {
 func (t *topic) terminate() {
 	t.terminated = true
 	for _, p := range slices.Collect(maps.Values(t.producers)) {
-		p.conn.closeProducer(p)
+		p.conn.closeProducer(p, nil)
 	}
 	for _, s := range t.subs {
 		s.tellEnd()
@@ -165,13 +165,13 @@ func (t *topic) busy() bool {
 	return len(t.producers) > 0 || t.consumers() > 0
 }
 
-// disconnect tells every producer and consumer that the broker closed it; clients look the topic up again.
-func (t *topic) disconnect() {
+// disconnect tells every producer and consumer that the broker closed it; clients look the topic up again, or go to the broker named.
+func (t *topic) disconnect(to *node) {
 	for _, p := range slices.Collect(maps.Values(t.producers)) {
-		p.conn.closeProducer(p)
+		p.conn.closeProducer(p, to)
 	}
 	for _, s := range t.subs {
-		s.disconnect()
+		s.disconnect(to)
 	}
 }
 
