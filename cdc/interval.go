@@ -61,7 +61,8 @@ func (i Interval) String() string {
 // MarshalText returns String.
 func (i Interval) MarshalText() ([]byte, error) { return []byte(i.String()), nil }
 
-// UnmarshalText reads ISO 8601 text, whose parts may be negative each by itself. Only seconds may have a fraction, of up to six digits.
+// UnmarshalText reads ISO 8601 text, whose parts may be negative each by itself. Only seconds may have a fraction, of up to nine digits,
+// which is rounded to microseconds.
 func (i *Interval) UnmarshalText(text []byte) error {
 	parsed, ok := parseInterval(string(text))
 	if !ok {
@@ -116,10 +117,11 @@ func addParts(parts *[3]int64, text string, units map[byte]intervalUnit) bool {
 			return false
 		}
 		if point {
-			micros, ok := atoi((fraction + "00000")[:min(6, len(fraction)+5)])
-			if !ok || text[end] != 'S' || len(fraction) == 0 || len(fraction) > 6 {
+			nanos, ok := atoi((fraction + "00000000")[:min(9, len(fraction)+8)])
+			if !ok || text[end] != 'S' || len(fraction) == 0 || len(fraction) > 9 {
 				return false
 			}
+			micros := (nanos + 500) / 1000 // Debezium computes in floating point: 5.828541 seconds may come as 5.828540999
 			if whole[0] == '-' {
 				micros = -micros
 			}
