@@ -142,37 +142,44 @@ func (r *run[T]) sendAllAcks() {
 	}
 }
 
-func (r *run[T]) finishAck(req ackRequest) {
-	r.acking--
-	p := req.p
-	p.acker.busy = false
-	ctx := context.Background()
-	if req.err != nil {
-		r.tel.ackFailures.Add(ctx, 1, r.attrs)
+// confirm takes the answer to a request: the items are let go of, or to be acknowledged again. It returns how many were held.
+func (p *partition) confirm(req *ackRequest, ok bool) (held int) {
+	if !ok {
 		for _, e := range req.whole {
 			p.soil(e)
 		}
 		for _, part := range req.parts {
 			p.soil(part.entry)
 		}
-	} else {
-		before := r.held
-		free := req.whole[:0]
-		for _, e := range req.whole {
-			held, unused := p.settle(e)
-			r.held -= held
-			if unused {
-				free = append(free, e)
-			}
-		}
-		p.source.arrivals.recycle(free)
-		for _, part := range req.parts {
-			for _, it := range part.items {
-				r.held -= it.settle()
-			}
-			p.retire(part.entry)
-		}
-		r.tel.inFlight.Add(ctx, int64(r.held-before), r.attrs)
+		return 0
 	}
-	r.sendAcks(p, r.draining || r.full())
+	free := req.whole[:0]
+	for _, e := range req.whole {
+		n, unused := p.settle(e)
+		held += n
+		if unused {
+			free = append(free, e)
+		}
+	}
+	p.source.arrivals.recycle(free)
+	for _, part := range req.parts {
+		for _, it := range part.items {
+			held += it.settle()
+		}
+		p.retire(part.entry)
+	}
+	return held
+}
+
+func (r *run[T]) finishAck(req ackRequest) {
+	r.acking--
+	req.p.acker.busy = false
+	ctx := context.Background()
+	if req.err != nil {
+		r.tel.ackFailures.Add(ctx, 1, r.attrs)
+	}
+	held := req.p.confirm(&req, req.err == nil)
+	r.held -= held
+	r.tel.inFlight.Add(ctx, -int64(held), r.attrs)
+	r.sendAcks(req.p, r.draining || r.full())
 }

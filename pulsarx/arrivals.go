@@ -27,6 +27,7 @@ type entry struct {
 	older          *entry // an earlier delivery, until all items are received
 	superseded     bool   // a later delivery has begun
 	dirty          bool   // is in its partition's list of what is to be acknowledged
+	partial        bool   // the rest of its messages is in other entries
 	single         [1]item
 }
 
@@ -78,7 +79,9 @@ func (e *entry) reuse(ledger, number int64) *entry {
 }
 
 // whole reports whether all that the broker has not acknowledged of the entry is done, so that one acknowledgement is for all of it.
-func (e *entry) whole() bool { return !e.superseded && e.received == len(e.items) && e.undone == 0 }
+func (e *entry) whole() bool {
+	return !e.superseded && !e.partial && e.received == len(e.items) && e.undone == 0
+}
 
 // settledEntry stands for all entries of which everything is acknowledged, and settledItem for their items.
 var (
@@ -134,16 +137,15 @@ func (k messageKey) before(other messageKey) bool {
 // arrivals are the entries of a partition that the client has read and Run has not begun to receive, in order. When its connection
 // breaks, the client drops what it has queued; arrivals show what that was.
 type arrivals struct {
-	mu       sync.Mutex
-	messages int
-	list     []*entry
-	filling  *entry   // the last of list
-	free     []*entry // to be used again
+	mu      sync.Mutex
+	list    []*entry
+	filling *entry   // the last of list
+	free    []*entry // to be used again
 }
 
 // push takes down a message as the client reads it from the connection, before any of its entry is handed over. An entry is
 // delivered with all of its messages that are not acknowledged, so that another delivery begins where an id does not follow on the
-// one before.
+// one before. More than limit entries are not remembered.
 func (a *arrivals) push(id MessageID, limit int) {
 	ledger, number, batch := id.LedgerID(), id.EntryID(), id.BatchIdx()
 	a.mu.Lock()
@@ -152,12 +154,10 @@ func (a *arrivals) push(id MessageID, limit int) {
 	if e == nil || e.number != number || e.ledger != ledger || e.items[len(e.items)-1].batch >= batch {
 		e = a.entry(ledger, number, id.BatchSize())
 		a.filling, a.list = e, append(a.list, e)
-		for a.messages > limit+receiveBuffer && len(a.list) > 1 { // of connections that broke long ago
-			a.messages -= len(a.list[0].items)
+		if len(a.list) > limit { // the first is of a connection that broke: the client holds fewer
 			a.list = a.list[1:]
 		}
 	}
-	a.messages++
 	e.items = append(e.items, item{ackID: id, batch: batch})
 }
 
@@ -204,13 +204,12 @@ func (a *arrivals) rest() []*entry {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	rest := a.list
-	a.list, a.filling, a.messages = nil, nil, 0
+	a.list, a.filling = nil, nil
 	return rest
 }
 
 // taken forgets an entry: the mutex is held.
 func (a *arrivals) taken(e *entry) {
-	a.messages -= len(e.items)
 	if a.filling == e {
 		a.filling = nil
 	}

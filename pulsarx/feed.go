@@ -265,7 +265,9 @@ type watch struct {
 	s    *subscribed
 }
 
-func (w watch) BeforeConsume(m pulsar.ConsumerMessage)               { w.s.arrivals.push(m.ID(), 4*w.s.queue) }
+func (w watch) BeforeConsume(m pulsar.ConsumerMessage) {
+	w.s.arrivals.push(m.ID(), 3*w.s.queue+receiveBuffer)
+}
 func (watch) OnAcknowledge(pulsar.Consumer, pulsar.MessageID)        {}
 func (watch) OnNegativeAcksSend(pulsar.Consumer, []pulsar.MessageID) {}
 
@@ -323,7 +325,6 @@ func (f *feed) again(ctx context.Context, s *subscribed) {
 func (f *feed) close(ctx context.Context) error {
 	f.stop()
 	done := make(chan struct{})
-	defer close(done)
 	go func() { // the client's close waits for a dispatcher that waits for this channel
 		for {
 			select {
@@ -342,5 +343,6 @@ func (f *feed) close(ctx context.Context) error {
 			}
 		}
 		closing.Wait()
+		close(done)
 	})
 }

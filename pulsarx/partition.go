@@ -87,8 +87,9 @@ func (p *partition) receive(m pulsar.Message, now time.Time) (it *item, fresh bo
 func (p *partition) begin(id MessageID) (*entry, []lostMessage) {
 	p.forget()
 	e, lost := p.source.arrivals.take(id)
-	if e == nil { // too much arrived meanwhile
+	if e == nil { // it was forgotten
 		e = newEntry(id.LedgerID(), id.EntryID(), 1)
+		e.partial = id.BatchSize() > 1
 		e.items = append(e.items, item{ackID: id, batch: id.BatchIdx()})
 	}
 	dropped := p.dropped(lost)

@@ -87,10 +87,11 @@ func (r *run[T]) loop(ctx context.Context) error {
 	defer close(r.work)
 	lost := r.flow(ctx, handling)
 	drained := r.drain(cancel)
-	r.tel.inFlight.Add(handling, -int64(r.held), r.attrs)
 	leaving, done := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer done()
-	return errors.Join(lost, drained, r.c.leave(leaving))
+	settled := r.settle(leaving)
+	r.tel.inFlight.Add(handling, -int64(r.held), r.attrs)
+	return errors.Join(lost, drained, settled, r.c.leave(leaving))
 }
 
 // flow receives and hands out until ctx ends, which is nil, or the client gives the consumer up.
@@ -315,7 +316,7 @@ func (r *run[T]) bury(ctx context.Context, it *item) {
 	}
 }
 
-// drain waits for what runs, and for the acknowledgements of what has run.
+// drain waits for what runs.
 func (r *run[T]) drain(cancel context.CancelFunc) error {
 	timer := time.NewTimer(r.c.options.DrainTimeout)
 	defer timer.Stop()
@@ -337,14 +338,18 @@ func (r *run[T]) drain(cancel context.CancelFunc) error {
 			timer.Reset(handlerTime)
 		}
 	}
+	return nil
+}
+
+// settle waits for the acknowledgements of what has run.
+func (r *run[T]) settle(ctx context.Context) error {
 	r.draining = true
 	r.sendAllAcks()
-	timer.Reset(stopTimeout)
 	for r.acking > 0 {
 		select {
 		case a := <-r.acks:
 			r.finishAck(a)
-		case <-timer.C:
+		case <-ctx.Done():
 			return fmt.Errorf("pulsarx: %s: the last acknowledgements were not answered; their messages come again", r.topic)
 		}
 	}
