@@ -11,11 +11,25 @@
 //
 // # Values and schemas
 //
-// A [Codec] encodes and decodes: [Avro] and [AvroSchema], [JSON], [String] and [Bytes]. A producer registers its codec's schema with
-// the topic, and an incompatible one is [ErrIncompatibleSchema] before anything is sent. A consumer sends no schema: it takes the
-// messages as bytes, looks the schema of each message's writer up, once a version, over the broker's own protocol (no admin
-// interface is needed), and decodes with it. While the registry does not answer, the keys concerned wait. A [Decoder] that is no
-// codec, such as cdc's through [DecodeFunc], gets the message as [Raw], with the writer's schema in it.
+// A [Codec] encodes and decodes, in each of Pulsar's schemas:
+//
+//	AVRO               Avro of a Go type, AvroSchema of a definition
+//	JSON               JSON
+//	PROTOBUF_NATIVE    ProtobufNative; PROTOBUF, the older one: Protobuf
+//	KEY_VALUE          KeyValueInline and KeyValueSeparated, over two other codecs
+//	BOOLEAN, INT8 ...  Bool, Int8, Int16, Int32, Int64, Float, Double
+//	STRING, BYTES      String and Bytes
+//
+// [Any] decodes all of them, and Java's dates and times, without knowing the type beforehand.
+//
+// A producer registers its codec's schema with the topic, and an incompatible one is [ErrIncompatibleSchema] before anything is sent. A
+// consumer sends no schema: it takes the messages as bytes, looks the schema of each message's writer up, once a version, over the
+// broker's own protocol (no admin interface is needed), and decodes with it. While the registry does not answer, the keys concerned
+// wait. A schema that cannot be parsed or resolved is an error of the messages that have it, which go to the dead letters; no more.
+// A [Decoder] that is no codec, such as cdc's through [DecodeFunc], gets the message as [Raw], with the writer's schema in it.
+//
+// Avro is compiled, from the writer's schema, the reader's and the Go type, once for each writer: a message of an older schema is
+// decoded as fast as one of the same. JSON and Protobuf resolve by their own rules: by names, and by field numbers.
 //
 // # Order, retries and dead letters
 //
@@ -56,10 +70,13 @@
 //
 // # Evolving a schema
 //
-// Which schemas a topic accepts beside each other is the namespace's strategy, FULL by default: each of two must read the other's
-// messages, so that fields are added and dropped with defaults and never renamed. Pulsar's check does not look at aliases: a field
-// that is renamed, with an alias for its older name, needs a default too, and the strategy BACKWARD unless the old one has a default
-// as well; ALWAYS_COMPATIBLE takes the alias alone. Names of records do not matter to the broker or to [Avro].
+// [Client.Schemas] lists, gets, uploads, tests and rolls back schemas, and sets strategies; examples/evolution upgrades a producer under
+// running consumers. Which schemas a topic accepts beside each other is its strategy, else its namespace's, FULL by default: each of two
+// must read the other's messages, so that fields are added and dropped with defaults and never renamed. Pulsar's check does not look at
+// aliases: a field that is renamed, with an alias for its older name, needs a default too, and the strategy BACKWARD unless the old one
+// has a default as well; ALWAYS_COMPATIBLE takes the alias alone. Names of records do not matter to the broker or to [Avro]. Pulsar
+// 4.0.8 refuses names that Avro forbids, such as Outer$Inner; where an older broker has taken one, it is read. Of PROTOBUF_NATIVE it
+// compares the message's name alone.
 //
 // # What pulsar-client-go does that this package cannot mend
 //

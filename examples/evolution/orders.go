@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -161,7 +162,7 @@ func (l *log) wait(ctx context.Context, key string) error {
 }
 
 // deadLetter waits for a dead letter, and returns its reason.
-func deadLetter(ctx context.Context, client *pulsarx.Client, topic string) (string, error) {
+func deadLetter(ctx context.Context, client *pulsarx.Client, topic string) (reason string, err error) {
 	reasons := make(chan string, 1)
 	consumer, err := pulsarx.NewConsumer(ctx, client, pulsarx.Any(), pulsarx.ConsumerOptions{
 		Topics: []string{topic}, Subscription: "curious",
@@ -182,10 +183,10 @@ func deadLetter(ctx context.Context, client *pulsarx.Client, topic string) (stri
 	}()
 	defer func() {
 		cancel()
-		_ = <-done
+		err = errors.Join(err, <-done)
 	}()
 	select {
-	case reason := <-reasons:
+	case reason = <-reasons:
 		return reason, nil
 	case <-ctx.Done():
 		return "", ctx.Err()
