@@ -215,10 +215,14 @@ func TestUndeclared(t *testing.T) {
 			reset := apply(t, c, less, topology.Options{ResetUndeclared: true})
 			contains(t, reset, "- ttl: 1h -> not set", "- maxProducers: 5 -> not set", "- permissions.bob: consume -> not set", "- permissions.carol: consume -> not set",
 				"Plan: 0 to create or set, 0 to change, 4 to delete or unset.")
-			if nothing := plan(t, c, topology.Topology{Tenants: map[string]topology.Tenant{tenant: {Namespaces: map[string]topology.Namespace{"events": {}, "gone": {}}}}},
-				topology.Options{DeleteUndeclared: true}); !nothing.Empty() {
-				t.Errorf("a namespace that declares no topics loses them:\n%s", nothing)
+			for _, silent := range []topology.Tenant{{}, {Namespaces: map[string]topology.Namespace{"events": {}, "gone": {}}}} {
+				nothing := plan(t, c, topology.Topology{Tenants: map[string]topology.Tenant{tenant: silent}}, topology.Options{DeleteUndeclared: true})
+				if !nothing.Empty() {
+					t.Errorf("what declares nothing inside loses it:\n%s", nothing)
+				}
 			}
+			none := topology.Topology{Tenants: map[string]topology.Tenant{tenant: {Namespaces: map[string]topology.Namespace{}}}}
+			contains(t, plan(t, c, none, topology.Options{DeleteUndeclared: true}).String(), "- namespace "+tenant+"/events", "- namespace "+tenant+"/gone")
 			deleted := apply(t, c, less, topology.Options{DeleteUndeclared: true})
 			contains(t, deleted, "- subscriptions.audit: exists -> not set", "- topic persistent://"+tenant+"/events/old (holds 0B, no subscriptions)",
 				"- topic non-persistent://"+tenant+"/events/ticks", "- topic persistent://"+tenant+"/gone/x", "- namespace "+tenant+"/gone\n",

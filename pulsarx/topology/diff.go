@@ -155,7 +155,7 @@ func (d *diff) tenantOf(ctx context.Context, name string, want Tenant) error {
 			return err
 		}
 	}
-	if !d.options.DeleteUndeclared || have == nil {
+	if !d.options.DeleteUndeclared || have == nil || want.Namespaces == nil {
 		return nil
 	}
 	all, err := d.namespaces(ctx, name)

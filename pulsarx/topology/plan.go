@@ -13,8 +13,9 @@ type Options struct {
 	// ResetUndeclared takes policies and permissions that declared namespaces and topics have, and that are not declared, back to
 	// what applies without them.
 	ResetUndeclared bool
-	// DeleteUndeclared deletes what is not declared inside of what is: namespaces of declared tenants, topics of declared namespaces
-	// (not those of namespaces that declare none), subscriptions of declared topics (likewise), with their messages. A topic that is
+	// DeleteUndeclared deletes what is not declared inside of what is: namespaces of declared tenants, topics of declared namespaces,
+	// subscriptions of declared topics, with their messages. A tenant that declares no namespaces at all (nil, in YAML an absent
+	// field) keeps them, a namespace its topics, a topic its subscriptions; an empty map declares that there are none. A topic that is
 	// in use is refused by the server, and stays. Dead-letter topics that are not declared are topics too: read the plan.
 	DeleteUndeclared bool
 	// GrowKeyed are the whole names (persistent://tenant/namespace/topic) of topics with keys whose partitions may be added to.
