@@ -84,14 +84,18 @@ type Batcher[In any] struct {
 // NewBatcher returns a Batcher for e. Where e has a method Tokens(In) int, it counts the tokens of inputs for MaxTokens; else a text
 // counts as a token for each four bytes, and any other input as one.
 func NewBatcher[In any](e Embedder[In], o BatcherOptions) *Batcher[In] {
-	b := &Batcher[In]{
-		embedder: e, options: o.withDefaults(), tokens: guessTokens[In], telemetry: newBatcherTelemetry(o),
+	return &Batcher[In]{
+		embedder: e, options: o.withDefaults(), tokens: counterOf(e), telemetry: newBatcherTelemetry(o),
 		room: make(chan struct{}), arrived: make(chan struct{}),
 	}
+}
+
+// counterOf returns what counts the tokens of an embedder's inputs.
+func counterOf[In any](e Embedder[In]) func(In) int {
 	if counter, ok := e.(interface{ Tokens(input In) int }); ok {
-		b.tokens = counter.Tokens
+		return counter.Tokens
 	}
-	return b
+	return guessTokens[In]
 }
 
 func guessTokens[In any](in In) int {

@@ -20,7 +20,8 @@
 //
 // A [Batcher] puts the inputs of concurrent callers together: while the model works on a batch the next one forms, live inputs go
 // before those of a backfill ([WithPriority]), and nobody suffers from a neighbour's bad input. A [Cache] keeps vectors by content and
-// model, in bounded memory and where told in a second level that processes share ([Remote]). [Share] selects the keys of a canary.
+// model, in bounded memory and where told in a second level that processes share ([Remote]). [Limit] keeps a paid embedder within rates
+// and a budget, and tries again what may succeed. [Share] selects the keys of a canary.
 // [Each] is for whoever wraps an embedder: one checked vector or error for each input.
 //
 //	texts := embed.NewCache(embed.NewBatcher(model, embed.BatcherOptions{MaxTokens: 1024}), embed.CacheOptions{})
@@ -39,6 +40,8 @@
 //	embed.batcher.queue.inputs    inputs that wait
 //	embed.batcher.rejected        inputs that found the queue full
 //	embed.cache.inputs            different inputs, by embed.cache.source: memory, remote, embedder
+//	embed.limit.tokens            tokens that were sent to a limited embedder
+//	embed.limit.spent             what they cost, in the currency of the price
 //
 // Package onnx has the embedders that run models in this process, package tokenizer the tokenizers that they use, and
 // package embedtest deterministic embedders with faults on demand, for tests of an application.

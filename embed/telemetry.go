@@ -114,3 +114,16 @@ func newCacheCounter(p metric.MeterProvider) func(ctx context.Context, hits int,
 		}
 	}
 }
+
+// newSpendingCounter returns what counts the tokens and the money of a Limited embedder.
+func newSpendingCounter(p metric.MeterProvider) func(ctx context.Context, tokens int, money float64) {
+	in := newInstruments(p)
+	defer in.report()
+	tokens := in.counter("embed.limit.tokens", "{token}", "Tokens that were sent to the embedder.")
+	spent, err := in.meter.Float64Counter("embed.limit.spent", metric.WithDescription("What they cost, in the currency of the price."))
+	in.err = errors.Join(in.err, err)
+	return func(ctx context.Context, n int, money float64) {
+		tokens.Add(ctx, int64(n))
+		spent.Add(ctx, money)
+	}
+}

@@ -1,0 +1,131 @@
+package embed_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidemark-go/tidemark/embed"
+	"github.com/tidemark-go/tidemark/embed/embedtest"
+)
+
+// counted counts a token for each byte of a text.
+type counted struct{ *embedtest.Embedder[string] }
+
+func (counted) Tokens(text string) int { return len(text) }
+
+func TestLimitRates(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		options embed.LimitOptions
+		min     time.Duration // that 100 calls of 10 tokens take
+	}{
+		{"none", embed.LimitOptions{}, 0},
+		{"calls", embed.LimitOptions{CallsPerMinute: 60}, 94 * time.Second},
+		{"tokens", embed.LimitOptions{TokensPerMinute: 300}, 194 * time.Second},
+		{"both", embed.LimitOptions{CallsPerMinute: 60, TokensPerMinute: 300}, 194 * time.Second},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				l := embed.Limit(counted{embedtest.New(4)}, tt.options)
+				start := time.Now()
+				for range 100 {
+					if _, err := l.Embed(t.Context(), []string{"0123456789"}); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if d := time.Since(start); d < tt.min || d > tt.min+time.Second {
+					t.Errorf("100 calls took %v, want %v", d, tt.min)
+				}
+			})
+		})
+	}
+}
+
+// A call with more tokens than may go at once waits for all of them.
+func TestLimitLargeCall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := embed.Limit(counted{embedtest.New(4)}, embed.LimitOptions{TokensPerMinute: 60})
+		start := time.Now()
+		if _, err := l.Embed(t.Context(), []string{fmt.Sprintf("%0126d", 1)}); err != nil || time.Since(start) != 2*time.Minute {
+			t.Errorf("took %v, error %v", time.Since(start), err)
+		}
+		hurried, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := l.Embed(hurried, []string{"0123456789"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("error %v", err)
+		}
+	})
+}
+
+func TestLimitBudget(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		model := counted{embedtest.New(4)}
+		l := embed.Limit(model, embed.LimitOptions{Price: 1e6, Budget: 25, Period: time.Hour}) // a token costs 1
+		call := func() error { _, err := l.Embed(t.Context(), []string{"0123456789"}); return err }
+		if err := errors.Join(call(), call()); err != nil || l.Spent() != 20 {
+			t.Fatalf("error %v, spent %v", err, l.Spent())
+		}
+		err := call()
+		var p interface{ Permanent() bool }
+		if !errors.Is(err, embed.ErrBudget) || errors.As(err, &p) || model.Calls() != 2 {
+			t.Errorf("error %v after %d calls", err, model.Calls())
+		}
+		time.Sleep(time.Hour)
+		if err := call(); err != nil || l.Spent() != 10 {
+			t.Errorf("the next period: %v, spent %v", err, l.Spent())
+		}
+	})
+}
+
+type tooMany struct{}
+
+func (tooMany) Error() string             { return "429" }
+func (tooMany) RetryAfter() time.Duration { return 20 * time.Second }
+
+func TestLimitRetries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		model := embedtest.New(4)
+		model.Inject(embedtest.Fault{Match: "wrong", Permanent: true})
+		model.Inject(embedtest.Fault{Match: "busy", Err: tooMany{}, Times: 1})
+		model.Inject(embedtest.Fault{Match: "down", Times: 3})
+		l := embed.Limit(model, embed.LimitOptions{})
+		start := time.Now()
+		vectors, err := l.Embed(t.Context(), []string{"good", "wrong", "down", "busy"})
+		var items interface{ ItemErrors() []error }
+		if !errors.As(err, &items) || len(embedFailed(items.ItemErrors())) != 1 || vectors[1] != nil || vectors[2] == nil || vectors[3] == nil {
+			t.Errorf("%v, error %v", vectors, err)
+		}
+		if in := model.Inputs(); slices.Contains(in[4:], "good") || slices.Contains(in[4:], "wrong") {
+			t.Errorf("tried again what was done: %q", in)
+		}
+		if d := time.Since(start); d < 20*time.Second {
+			t.Errorf("took %v, though it was told to wait 20 s", d)
+		}
+		model.Heal()
+		model.Inject(embedtest.Fault{Kind: embedtest.FailCall})
+		model.Reset()
+		if _, err := l.Embed(t.Context(), []string{"never"}); !errors.Is(err, embedtest.ErrInjected) || model.Calls() != 5 {
+			t.Errorf("error %v after %d calls", err, model.Calls())
+		}
+	})
+}
+
+func embedFailed(errs []error) (failed []error) {
+	for _, err := range errs {
+		if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return failed
+}

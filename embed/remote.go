@@ -1,0 +1,124 @@
+package embed
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"math"
+	"sync"
+	"time"
+)
+
+// Remote is a second level of a [Cache] that several processes share, such as Redis. Implementations are safe for concurrent use.
+type Remote interface {
+	// Get returns a value for each key, in their order; nil: there is none.
+	Get(ctx context.Context, keys []string) ([][]byte, error)
+	// Set keeps a value for each key, for about as long as ttl.
+	Set(ctx context.Context, keys []string, values [][]byte, ttl time.Duration) error
+}
+
+// remote is Remote with its limits: its failures cost a timeout at times, and never a vector.
+type remote struct {
+	Remote
+	timeout, ttl time.Duration
+	dims         int
+
+	mu       sync.Mutex
+	failures int       // in a row
+	until    time.Time // when it is asked again
+}
+
+const (
+	remoteFailures = 3
+	remotePause    = 10 * time.Second
+)
+
+var errRemote = errors.New("embed: the remote cache answered something else")
+
+// get fills results with what Remote has of keys.
+func (r *remote) get(ctx context.Context, keys []cacheKey, results []cached) {
+	r.try(ctx, func(ctx context.Context) error {
+		values, err := r.Get(ctx, names(keys))
+		if err != nil {
+			return err
+		}
+		if len(values) != len(keys) {
+			return errRemote
+		}
+		for i, value := range values {
+			if value == nil {
+				continue
+			}
+			v, err := decodeVector(value, r.dims)
+			if err != nil {
+				return err
+			}
+			results[i].vector = v
+		}
+		return nil
+	})
+}
+
+// set gives Remote the vectors of keys.
+func (r *remote) set(ctx context.Context, keys []cacheKey, vectors [][]float32) {
+	values := make([][]byte, len(vectors))
+	for i, v := range vectors {
+		values[i] = encodeVector(v)
+	}
+	r.try(ctx, func(ctx context.Context) error { return r.Set(ctx, names(keys), values, r.ttl) })
+}
+
+// try makes a request, unless Remote is left alone. A caller who leaves is no failure of Remote's.
+func (r *remote) try(ctx context.Context, request func(ctx context.Context) error) {
+	r.mu.Lock()
+	alone := time.Now().Before(r.until)
+	r.mu.Unlock()
+	if alone {
+		return
+	}
+	limited, cancel := context.WithTimeout(ctx, r.timeout)
+	defer cancel()
+	err := request(limited)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case err == nil:
+		r.failures = 0
+	case ctx.Err() == nil:
+		if r.failures++; r.failures >= remoteFailures {
+			r.failures, r.until = 0, time.Now().Add(remotePause)
+		}
+	}
+}
+
+func names(keys []cacheKey) []string {
+	all := make([]string, len(keys))
+	for i, key := range keys {
+		all[i] = "tidemark:embed:" + hex.EncodeToString(key[:])
+	}
+	return all
+}
+
+// vectorVersion is the first byte of an encoded vector; its components follow, little-endian.
+const vectorVersion = 1
+
+func encodeVector(v []float32) []byte {
+	data := make([]byte, 1, 1+4*len(v))
+	data[0] = vectorVersion
+	for _, x := range v {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+	}
+	return data
+}
+
+func decodeVector(data []byte, dims int) ([]float32, error) {
+	if len(data)%4 != 1 || data[0] != vectorVersion {
+		return nil, errRemote
+	}
+	v := make([]float32, len(data)/4)
+	for i := range v {
+		v[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[1+4*i:]))
+	}
+	return v, CheckVector(v, dims)
+}
