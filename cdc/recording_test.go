@@ -107,9 +107,14 @@ func (s setting) run(t *testing.T, story string, schema ...string) ([]message, [
 		execute(t, conn, sql)
 	}
 	truth := selectTables(t, conn)
-	included := []string{"public.composite_key", "public.keys", "public.no_key"}
-	for _, table := range truth {
-		included = append(included, "public."+table.Name)
+	rows, err := conn.Query(t.Context(), `SELECT 'public.' || relname FROM pg_class
+		WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND relname NOT LIKE 'spatial%'`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	included, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
 	}
 	namespace := "public/" + servicetest.Name(t)
 	request(t, http.MethodPut, admin+"/admin/v2/namespaces/"+namespace)
@@ -245,6 +250,9 @@ func execute(t *testing.T, conn *pgx.Conn, sql string) {
 			t.Fatalf("%v in %s", err, statement)
 		}
 		statement = ""
+	}
+	if statement != "" {
+		t.Fatalf("SQL without its end: %s", statement)
 	}
 }
 

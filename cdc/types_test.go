@@ -88,18 +88,31 @@ func (s sample) lose(base string, text *string) *string {
 			}
 		}
 	case "date":
-		if s.op != cdc.OpRead {
+		if s.op != cdc.OpRead && s.Base == base {
 			break
 		}
-		// In snapshots through java.sql.Date, which forgets the era and has days from 5 to 14 October 1582.
+		// In snapshots and arrays through java.sql.Date, which forgets the era and has no days from 5 to 14 October 1582.
 		left = strings.TrimSuffix(left, " BC")
 		if day, ok := instant(left); ok && left > "1582-10-04" && left < "1582-10-15" {
 			left = day.AddDate(0, 0, 10).Format(time.DateOnly)
 		}
+	case "timestamp with time zone":
+		if s.Base != base { // through java.sql.Timestamp
+			left = strings.TrimSuffix(left, " BC")
+		}
 	case "timestamp without time zone":
+		if infinite {
+			break
+		}
 		at, _ := instant(left)
+		if s.Base != base && at.Before(gregorian) { // through java.sql.Timestamp
+			at = julian(at)
+			left = at.Format("2006-01-02 15:04:05.999999")
+			if y := at.Year(); y <= 0 {
+				left = fmt.Sprintf("%04d", 1-y) + at.Format("-01-02 15:04:05.999999") + " BC"
+			}
+		}
 		switch {
-		case infinite:
 		case s.time == "connect":
 			left = fraction.ReplaceAllString(left, "$1")
 		case s.time == "nanoseconds" && (at.Before(time.Unix(0, -1<<63)) || at.After(time.Unix(0, 1<<63-1))):
@@ -121,6 +134,18 @@ func (s sample) lose(base string, text *string) *string {
 		}
 	}
 	return &left
+}
+
+// gregorian is when the Gregorian calendar begins for Java's old classes.
+var gregorian = time.Date(1582, 10, 15, 0, 0, 0, 0, time.UTC)
+
+// julian reads the day of a time as one of the Julian calendar.
+func julian(t time.Time) time.Time {
+	year := t.Year() + 8000 // a multiple of both calendars' cycles, so that it is positive
+	if t.Month() < time.March {
+		year--
+	}
+	return t.AddDate(0, 0, year/100-year/400-2-(80-20)) // the leap days that the Gregorian calendar leaves out
 }
 
 func abs(n int64) int64 { return max(n, -n) }
