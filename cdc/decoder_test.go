@@ -459,6 +459,9 @@ func TestCaches(t *testing.T) {
 	if n := len(d.schemas.byText); n > maxSchemas {
 		t.Errorf("%d schemas", n)
 	}
+	if _, err := d.Decode(event(`{"` + strings.Repeat("c", maxShapeBytes) + `":1}`)); err != nil || len(d.shapes.last.Load().names[0]) > 10 {
+		t.Errorf("a shape too large is kept: %v", err)
+	}
 	if n := len(d.shapes.byNames); n > maxShapes {
 		t.Errorf("%d shapes", n)
 	}

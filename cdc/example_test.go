@@ -69,6 +69,75 @@ func ExampleEvent_Unavailable() {
 	// unavailable: keep what is stored
 }
 
+func ExampleEvent_Merge() {
+	type Article struct {
+		ID    int64 `cdc:"id,key"`
+		Title string
+		Body  *string
+	}
+	decoder, err := cdc.NewDecoder[Article](cdc.Options{})
+	if err != nil {
+		panic(err)
+	}
+	var stored Article
+	for _, value := range []string{
+		`{"op":"c","before":null,"after":{"id":1,"title":"Mugs","body":"a long text"}}`,
+		`{"op":"u","before":null,"after":{"id":1,"title":"Cups","body":"__debezium_unavailable_value"}}`,
+	} {
+		event, err := decoder.Decode(cdc.Record{Value: []byte(value)})
+		if err != nil {
+			panic(err)
+		}
+		event.Merge(&stored)
+	}
+	fmt.Println(stored.Title+":", *stored.Body)
+	// Output:
+	// Cups: a long text
+}
+
+func ExampleLinker() {
+	decoder, err := cdc.NewDecoder[cdc.Row](cdc.Options{})
+	if err != nil {
+		panic(err)
+	}
+	// update products set id = 8 where id = 7
+	var events []cdc.Event[cdc.Row]
+	for _, r := range []cdc.Record{
+		{Key: `{"id":7}`, Value: []byte(`{"op":"d","before":{"id":7},"after":null,"source":{"table":"products","lsn":500}}`)},
+		{Key: `{"id":7}`},
+		{Key: `{"id":8}`, Value: []byte(`{"op":"c","before":null,"after":{"id":8},"source":{"table":"products","lsn":500}}`)},
+	} {
+		event, err := decoder.Decode(r)
+		if err != nil {
+			panic(err)
+		}
+		events = append(events, event)
+	}
+	var linker cdc.Linker[cdc.Row]
+	linker.Link(events)
+	fmt.Println(events[0].Key, "becomes", events[0].NewKey)
+	fmt.Println(events[2].Key, "was", events[2].OldKey)
+	// Output:
+	// [{id 7}] becomes [{id 8}]
+	// [{id 8}] was [{id 7}]
+}
+
+func ExampleNotChangeEventError() {
+	decoder, err := cdc.NewDecoder[cdc.Row](cdc.Options{})
+	if err != nil {
+		panic(err)
+	}
+	_, err = decoder.Decode(cdc.Record{Topic: "shop.transaction", Value: []byte(
+		`{"status":"END","id":"1131:7","event_count":2,"data_collections":[{"data_collection":"public.products","event_count":2}]}`,
+	)})
+	var other *cdc.NotChangeEventError
+	if errors.As(err, &other) && other.Kind == cdc.KindTransaction {
+		fmt.Println(other.Transaction.ID, "has ended with", other.Transaction.Events, "events")
+	}
+	// Output:
+	// 1131:7 has ended with 2 events
+}
+
 func ExampleRow() {
 	decoder, err := cdc.NewDecoder[cdc.Row](cdc.Options{})
 	if err != nil {

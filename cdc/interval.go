@@ -2,6 +2,7 @@ package cdc
 
 import (
 	"errors"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -134,4 +135,44 @@ func addParts(parts *[3]int64, text string, units map[byte]intervalUnit) bool {
 		parts[unit.part], text = sum, text[end+1:]
 	}
 	return true
+}
+
+func intervalCodec(f format) codec {
+	return codec{fits: fitsUnit(f, fitsInterval), set: func(dst reflect.Value, v value, w *wireType) *mismatch {
+		var i Interval
+		ok := false
+		switch v.kind {
+		case kindNumber:
+			n, u, bad := numberUnit(v, w, f)
+			if bad != nil {
+				return bad
+			}
+			i, ok = intervalOf(n, u)
+		case kindString:
+			i, ok = parseInterval(v.text())
+		case kindObject:
+			var s structured
+			if s, ok = readStructured(v); ok {
+				i, ok = s.interval()
+			}
+		}
+		if !ok {
+			return mismatchf("%v is no interval", v.kind)
+		}
+		*dst.Addr().Interface().(*Interval) = i
+		return nil
+	}}
+}
+
+// intervalOf returns n units as an interval without months, and whether they are whole microseconds that fit.
+func intervalOf(n int64, u unit) (Interval, bool) {
+	switch u {
+	case unitDays:
+		return Interval{Days: int32(n)}, int64(int32(n)) == n
+	case unitNanos:
+		return Interval{Microseconds: n / 1000}, n%1000 == 0
+	}
+	each := int64(u) / int64(unitMicros)
+	micros := n * each
+	return Interval{Microseconds: micros}, micros/each == n
 }

@@ -350,8 +350,11 @@ type shapeCache struct {
 	byNames map[string]*shape
 }
 
-// maxShapes is how many shapes are kept.
-const maxShapes = 64
+const (
+	// maxShapes is how many shapes are kept, and maxShapeBytes how long the names of one may be. A table has at most 1600 columns.
+	maxShapes     = 64
+	maxShapeBytes = 1 << 20
+)
 
 // of returns the shape of a row. Rows of one table have one shape, or two: with all columns and with the key's alone.
 func (c *shapeCache) of(p *plan, row *wireType, cells []cell) *shape {
@@ -361,6 +364,9 @@ func (c *shapeCache) of(p *plan, row *wireType, cells []cell) *shape {
 	var names []byte
 	for i := range cells {
 		names = append(names, cells[i].name.raw...) // quoted, so that no two lists look alike
+	}
+	if len(names) > maxShapeBytes {
+		return newShape(p, row, cells)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

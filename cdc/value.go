@@ -3,12 +3,10 @@ package cdc
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/hex"
 	"encoding/json"
 	"math/big"
 	"reflect"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -225,71 +223,6 @@ func stringCodec(f format) codec {
 			return bad
 		}
 		return mismatchf("%v is no string", v.kind)
-	}}
-}
-
-// maxBits is the longest bit string of Postgres.
-const maxBits = 83_886_080
-
-// bitText returns a bit string as Postgres writes it, from octets of which the least significant comes first and leading zeros may be
-// missing.
-func bitText(octets []byte, length int) string {
-	digits := max(length, 8*len(octets))
-	if length > 0 {
-		digits = length
-	}
-	text := make([]byte, digits)
-	for i := range text {
-		bit := digits - 1 - i
-		text[i] = '0'
-		if bit/8 < len(octets) && octets[bit/8]>>(bit%8)&1 == 1 {
-			text[i] = '1'
-		}
-	}
-	return string(text)
-}
-
-// decodeBytes reads the content of a string as bytes. A schema of type bytes means standard base64, whatever the tag says.
-func decodeBytes(content []byte, w *wireType, f format) ([]byte, *mismatch) {
-	form := f.encoding
-	switch {
-	case w.of() == classBytes || w.of() == classBits || form == "":
-		form = encodingBase64
-	case w.of() == classJSON:
-		form = encodingText
-	}
-	var out []byte
-	var err error
-	switch form {
-	case encodingHex:
-		out, err = hex.AppendDecode([]byte{}, content)
-	case encodingText:
-		out = bytes.Clone(content)
-	case encodingBase64URL:
-		out, err = base64.RawURLEncoding.AppendDecode([]byte{}, bytes.TrimRight(content, "="))
-	default:
-		out, err = base64.StdEncoding.AppendDecode([]byte{}, content)
-	}
-	if err != nil {
-		return nil, mismatchf("the string is not %s", form)
-	}
-	return out, nil
-}
-
-func bytesCodec(f format) codec {
-	return codec{fits: fitsBytes, set: func(dst reflect.Value, v value, w *wireType) *mismatch {
-		if v.kind != kindString {
-			return mismatchf("%v is no string", v.kind)
-		}
-		if w.of() == classJSON {
-			dst.SetBytes(bytes.Clone(v.bytes()))
-			return nil
-		}
-		out, bad := decodeBytes(v.bytes(), w, f)
-		if bad == nil {
-			dst.SetBytes(out)
-		}
-		return bad
 	}}
 }
 
@@ -527,65 +460,4 @@ func unmarshalJSON(self any, raw []byte) *mismatch {
 		return &mismatch{"UnmarshalJSON refused the value", err}
 	}
 	return nil
-}
-
-// setOctets fills an array of bytes from the text of a UUID, if it has 16, or from as many bytes.
-func setOctets(dst reflect.Value, v value, w *wireType, f format) *mismatch {
-	content := v.bytes()
-	var octets []byte
-	if dst.Len() == 16 && len(content) == 36 {
-		digits := strings.ReplaceAll(string(content), "-", "")
-		if octets, _ = hex.DecodeString(digits); len(octets) == 16 && len(digits) == 32 {
-			reflect.Copy(dst, reflect.ValueOf(octets).Convert(reflect.SliceOf(dst.Type().Elem())))
-			return nil
-		}
-	}
-	octets, bad := decodeBytes(content, w, f)
-	if bad == nil && len(octets) != dst.Len() {
-		bad = mismatchf("the string has %d bytes", len(octets))
-	}
-	if bad == nil {
-		reflect.Copy(dst, reflect.ValueOf(octets).Convert(reflect.SliceOf(dst.Type().Elem())))
-	}
-	return bad
-}
-
-func intervalCodec(f format) codec {
-	return codec{fits: fitsUnit(f, fitsInterval), set: func(dst reflect.Value, v value, w *wireType) *mismatch {
-		var i Interval
-		ok := false
-		switch v.kind {
-		case kindNumber:
-			n, u, bad := numberUnit(v, w, f)
-			if bad != nil {
-				return bad
-			}
-			i, ok = intervalOf(n, u)
-		case kindString:
-			i, ok = parseInterval(v.text())
-		case kindObject:
-			var s structured
-			if s, ok = readStructured(v); ok {
-				i, ok = s.interval()
-			}
-		}
-		if !ok {
-			return mismatchf("%v is no interval", v.kind)
-		}
-		*dst.Addr().Interface().(*Interval) = i
-		return nil
-	}}
-}
-
-// intervalOf returns n units as an interval without months, and whether they are whole microseconds that fit.
-func intervalOf(n int64, u unit) (Interval, bool) {
-	switch u {
-	case unitDays:
-		return Interval{Days: int32(n)}, int64(int32(n)) == n
-	case unitNanos:
-		return Interval{Microseconds: n / 1000}, n%1000 == 0
-	}
-	each := int64(u) / int64(unitMicros)
-	micros := n * each
-	return Interval{Microseconds: micros}, micros/each == n
 }
