@@ -76,7 +76,7 @@
 // aliases: a field that is renamed, with an alias for its older name, needs a default too, and the strategy BACKWARD unless the old one
 // has a default as well; ALWAYS_COMPATIBLE takes the alias alone. Names of records do not matter to the broker or to [Avro]. Pulsar
 // 4.0.8 refuses names that Avro forbids, such as Outer$Inner; where an older broker has taken one, it is read. Of PROTOBUF_NATIVE it
-// compares the message's name alone.
+// compares the message's name alone, and of PROTOBUF nothing.
 //
 // # What pulsar-client-go does that this package cannot mend
 //

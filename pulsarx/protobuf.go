@@ -19,8 +19,8 @@ type ProtobufCodec[M proto.Message] struct{ schema func() (Schema, error) }
 // descriptors of its file and of all that it imports, so that Any can decode it.
 //
 // Protobuf itself resolves what another version of the message has written: by field numbers, where a field that the reader does not
-// know is kept in the message and one that the writer did not know has its default. Pulsar compares only the name of the message
-// unless the broker is configured to compare fields: keep to Protobuf's own rules, and never use a number again for another type.
+// know is kept in the message and one that the writer did not know has its default. Pulsar compares only the name of the message: keep
+// to Protobuf's own rules, and never use a number again for another type.
 func ProtobufNative[M proto.Message]() ProtobufCodec[M] {
 	return ProtobufCodec[M]{sync.OnceValues(func() (Schema, error) {
 		d, err := descriptorOf[M]()
@@ -33,9 +33,8 @@ func ProtobufNative[M proto.Message]() ProtobufCodec[M] {
 }
 
 // Protobuf is the codec of Pulsar's PROTOBUF, the older of the two: payloads are the same as with ProtobufNative, while the schema
-// is an Avro record that has the message's fields, by which Pulsar judges what is compatible. New topics are better served by
-// ProtobufNative, which says more. A message that contains itself through a repeated field, and maps, are as Avro's ProtobufData has
-// them: arrays of records.
+// is an Avro record that has the message's fields, as Avro's ProtobufData makes it; maps are arrays of records there. Unless the broker
+// is configured otherwise it compares nothing of it. New topics are better served by ProtobufNative, which Any can decode.
 func Protobuf[M proto.Message]() ProtobufCodec[M] {
 	return ProtobufCodec[M]{sync.OnceValues(func() (Schema, error) {
 		d, err := descriptorOf[M]()

@@ -1,6 +1,8 @@
 package pulsarx_test
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,6 +11,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
 
 	"github.com/tidemark-go/tidemark/pulsarx"
 )
@@ -193,4 +198,73 @@ func same[T any](t *testing.T, c *pulsarx.Client, name string, codec pulsarx.Cod
 	if err != nil || got.Type != schema.Type || !slices.Equal(got.Definition, schema.Definition) {
 		t.Errorf("%s: %s\nbecame %s %v", name, schema.Definition, got.Definition, err)
 	}
+}
+
+// TestProtobufCompatibility: what the broker checks of Protobuf's two schemas. Of PROTOBUF_NATIVE that is the message's name; of PROTOBUF,
+// which has no checker in the default configuration, nothing but that it is one.
+func TestProtobufCompatibility(t *testing.T) {
+	for name, open := range servers {
+		t.Run(name, func(t *testing.T) {
+			c := open(t).client(t)
+			ctx, schemas, native, older := t.Context(), c.Schemas(), topic(t)+"-native", topic(t)+"-older"
+			producer(t, c, pulsarx.ProtobufNative[*OrderV1](), pulsarx.ProducerOptions[*OrderV1]{Topic: native})
+			_, err := pulsarx.NewProducer(ctx, c, pulsarx.ProtobufNative[*OrderV2](), pulsarx.ProducerOptions[*OrderV2]{Topic: native})
+			if !errors.Is(err, pulsarx.ErrIncompatibleSchema) || !strings.Contains(err.Error(), "OrderV2") {
+				t.Errorf("another message: %v", err)
+			}
+			for what, edit := range map[string]func(*descriptorpb.DescriptorProto){
+				"a field less":    func(d *descriptorpb.DescriptorProto) { d.Field = d.Field[:2] },
+				"a field renamed": func(d *descriptorpb.DescriptorProto) { d.Field[1].Name, d.Field[1].JsonName = proto.String("sum"), nil },
+				"a type, unreadably": func(d *descriptorpb.DescriptorProto) {
+					d.Field[1].Type = descriptorpb.FieldDescriptorProto_TYPE_STRING.Enum()
+				},
+			} {
+				if err := schemas.Compatible(ctx, native, editedOrder(t, edit)); err != nil {
+					t.Errorf("%s: %v", what, err)
+				}
+			}
+			producer(t, c, pulsarx.Protobuf[*OrderV1](), pulsarx.ProducerOptions[*OrderV1]{Topic: older})
+			producer(t, c, pulsarx.Protobuf[*OrderV2](), pulsarx.ProducerOptions[*OrderV2]{Topic: older}) // all fields have defaults
+			changed, _ := pulsarx.Protobuf[*OrderV1]().Schema()
+			changed.Definition = []byte(strings.Replace(string(changed.Definition), `"type":"long","default":0`, `"type":"string","default":""`, 1))
+			if err := schemas.Compatible(ctx, older, changed); err != nil {
+				t.Errorf("another type: %v", err)
+			}
+			if err := schemas.Compatible(ctx, older, pulsarx.Schema{Type: "STRING"}); !errors.Is(err, pulsarx.ErrIncompatibleSchema) {
+				t.Errorf("another kind of schema: %v", err)
+			}
+		})
+	}
+}
+
+// editedOrder is the PROTOBUF_NATIVE schema of another OrderV1.
+func editedOrder(t *testing.T, edit func(*descriptorpb.DescriptorProto)) pulsarx.Schema {
+	t.Helper()
+	schema, err := pulsarx.ProtobufNative[*OrderV1]().Schema()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var definition map[string]any
+	if err := json.Unmarshal(schema.Definition, &definition); err != nil {
+		t.Fatal(err)
+	}
+	text, _ := base64.StdEncoding.DecodeString(definition["fileDescriptorSet"].(string))
+	var set descriptorpb.FileDescriptorSet
+	if err := proto.Unmarshal(text, &set); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range set.File[len(set.File)-1].MessageType {
+		if m.GetName() == "OrderV1" {
+			edit(m)
+		}
+	}
+	if text, err = proto.Marshal(&set); err != nil {
+		t.Fatal(err)
+	}
+	definition["fileDescriptorSet"] = text
+	schema.Definition, err = json.Marshal(definition)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
 }
