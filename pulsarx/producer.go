@@ -55,6 +55,9 @@ type ProducerOptions[T any] struct {
 	// EncryptionKeys are the names of the public keys that messages are encrypted for, each of which suffices to read them;
 	// ClientOptions.Encryption has the keys.
 	EncryptionKeys []string
+	// lost is called when a connection is lost, and the client does not reconnect then: RunStateful begins again. A producer of the
+	// client that is closed while it reconnects may stay at the broker and keep its name.
+	lost func()
 }
 
 func (o ProducerOptions[T]) withDefaults() ProducerOptions[T] {
@@ -111,6 +114,13 @@ func (o ProducerOptions[T]) client(c *Client, schema pulsar.Schema) (pulsar.Prod
 		DisableBatching:         o.Chunking,
 		EnableChunking:          o.Chunking,
 		BackOffPolicyFunc:       func() backoff.Policy { return &reconnects{} },
+	}
+	if o.lost != nil {
+		options.MaxReconnectToBroker = new(uint)
+		options.BackOffPolicyFunc = func() backoff.Policy {
+			o.lost()
+			return &reconnects{}
+		}
 	}
 	o.Batching.apply(&options)
 	options.MessageRouter = o.router(options)

@@ -1,0 +1,5 @@
+//go:build !race
+
+package pulsarx_test
+
+const raceDetector = false

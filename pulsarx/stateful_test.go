@@ -1,0 +1,456 @@
+package pulsarx_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/pulsarx"
+	"github.com/tidemark-go/tidemark/pulsarx/pulsartest"
+)
+
+// counts is a Processor: it emits how often it has seen a key.
+type counts struct {
+	seen map[string]int
+	fail func(value string) error
+}
+
+func newCounts(pulsarx.Partition) (pulsarx.Processor[string, string], error) {
+	return &counts{seen: map[string]int{}}, nil
+}
+
+func (c *counts) Process(m pulsarx.Message[string], emit func(string)) error {
+	if c.fail != nil {
+		if err := c.fail(m.Value); err != nil {
+			return err
+		}
+	}
+	c.seen[m.Key]++
+	emit(fmt.Sprintf("%s:%d:%s", m.Key, c.seen[m.Key], m.Value))
+	if c.seen[m.Key]%5 == 0 {
+		emit(fmt.Sprintf("%s:five", m.Key))
+	}
+	return nil
+}
+
+func (c *counts) Snapshot(w io.Writer) error { return json.NewEncoder(w).Encode(c.seen) }
+func (c *counts) Restore(r io.Reader) error  { return json.NewDecoder(r).Decode(&c.seen) }
+
+// clean is what one clean run emits for the values, by key.
+func clean(values []string) map[string][]string {
+	want := map[string][]string{}
+	c := &counts{seen: map[string]int{}}
+	for _, v := range values {
+		_ = c.Process(pulsarx.Message[string]{Value: v, Key: keyOf(v)}, func(out string) {
+			want[keyOf(v)] = append(want[keyOf(v)], out)
+		})
+	}
+	return want
+}
+
+// deduplicating is a namespace of the test's own whose topics drop what they already have.
+func deduplicating(tb testing.TB, c *pulsarx.Client) string {
+	tb.Helper()
+	namespace := fmt.Sprintf("public/stateful-%d-%d", os.Getpid(), time.Now().UnixNano())
+	if err := c.Admin(tb.Context(), "PUT", "/namespaces/"+namespace, nil, nil); err != nil {
+		tb.Fatal(err)
+	}
+	if err := c.Admin(tb.Context(), "POST", "/namespaces/"+namespace+"/deduplication", true, nil); err != nil {
+		tb.Fatal(err)
+	}
+	return "persistent://" + namespace + "/"
+}
+
+// outputs are the values of a topic, by key.
+func outputs(tb testing.TB, c *pulsarx.Client, topic string) map[string][]string {
+	tb.Helper()
+	got := map[string][]string{}
+	ctx, cancel := context.WithTimeout(tb.Context(), 60*time.Second)
+	defer cancel()
+	err := pulsarx.Replay(ctx, c, pulsarx.String(), pulsarx.ReplayOptions{Topics: []string{topic}},
+		func(_ context.Context, batch []pulsarx.Message[string]) error {
+			for _, m := range batch {
+				got[m.Key] = append(got[m.Key], m.Value)
+			}
+			return nil
+		})
+	if err != nil && !errors.Is(err, pulsarx.ErrNoTopic) {
+		tb.Fatal(err)
+	}
+	return got
+}
+
+func count(m map[string][]string) (n int) {
+	for _, list := range m {
+		n += len(list)
+	}
+	return n
+}
+
+// equalOutputs waits until the topic has as many values as it should, and compares them.
+func equalOutputs(tb testing.TB, c *pulsarx.Client, topic string, want map[string][]string) {
+	tb.Helper()
+	var got map[string][]string
+	for deadline := time.Now().Add(60 * time.Second); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+		if got = outputs(tb, c, topic); count(got) >= count(want) {
+			break
+		}
+	}
+	if !maps.EqualFunc(got, want, slices.Equal) {
+		tb.Fatalf("%d outputs, want %d:\n%.2000v\nwant\n%.2000v", count(got), count(want), got, want)
+	}
+}
+
+func stateful(ctx context.Context, c *pulsarx.Client, in, out string, store pulsarx.CheckpointStore,
+	factory func(pulsarx.Partition) (pulsarx.Processor[string, string], error),
+) error {
+	return pulsarx.RunStateful(ctx, c, pulsarx.String(),
+		pulsarx.StatefulOptions{Topic: in, Subscription: "counts", Interval: 20 * time.Millisecond}, factory,
+		pulsarx.Output[string]{Codec: pulsarx.String(), Producer: pulsarx.ProducerOptions[string]{Topic: out, Key: keyOf}}, store)
+}
+
+func keyedValues(n, keys int) (values []string) {
+	for i := range n {
+		values = append(values, fmt.Sprintf("k%d:%d", i%keys, i))
+	}
+	return values
+}
+
+func TestStateful(t *testing.T) {
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c := s.client(t)
+			namespace := deduplicating(t, c)
+			in, out := namespace+"in", namespace+"out"
+			createPartitions(t, c, in, 3)
+			createPartitions(t, c, out, 2)
+			store, err := pulsarx.NewDirStore(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			values := keyedValues(300, 13)
+			p := keyed(t, c, in)
+			for part := range slices.Chunk(values, 100) { // each in a run of its own
+				sendAll(t, p, part)
+				ctx, stop := context.WithCancel(t.Context())
+				done := make(chan error, 1)
+				go func() { done <- stateful(ctx, c, in, out, store, newCounts) }()
+				want := clean(values[:slices.Index(values, part[len(part)-1])+1])
+				equalOutputs(t, c, out, want)
+				stop()
+				if err := <-done; err != nil {
+					t.Fatal(err)
+				}
+			}
+			if s.broker != nil && s.broker.Backlog(in, "counts") != 0 {
+				t.Errorf("%d messages are not acknowledged", s.broker.Backlog(in, "counts"))
+			}
+			var mu sync.Mutex
+			replayed := map[string][]string{}
+			err = pulsarx.ReplayStateful(t.Context(), c, pulsarx.String(), pulsarx.ReplayOptions{Topics: []string{in}}, newCounts,
+				func(v string) error {
+					mu.Lock()
+					defer mu.Unlock()
+					replayed[keyOf(v)] = append(replayed[keyOf(v)], v)
+					return nil
+				})
+			if err != nil || !maps.EqualFunc(replayed, clean(values), slices.Equal) {
+				t.Errorf("the replay is another: %v", err)
+			}
+		})
+	}
+}
+
+var errCrash = errors.New("crash")
+
+// crashing is a CheckpointStore that dies around one of its saves.
+type crashing struct {
+	*pulsarx.DirStore
+	left  atomic.Int64
+	after bool // it has saved
+}
+
+func (s *crashing) Save(ctx context.Context, name string, generation uint64, write func(io.Writer) error) error {
+	if s.left.Add(-1) != 0 {
+		return s.DirStore.Save(ctx, name, generation, write)
+	}
+	if !s.after {
+		return errCrash
+	}
+	return errors.Join(errCrash, s.DirStore.Save(ctx, name, generation, write))
+}
+
+// TestStatefulCrashes: the job dies in each message and around checkpoints, and connections break at each kind of command. The
+// outputs are those of a clean run, whatever has happened.
+func TestStatefulCrashes(t *testing.T) {
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c := s.client(t)
+			namespace := deduplicating(t, c)
+			in, out := namespace+"in", namespace+"out"
+			createPartitions(t, c, in, 2)
+			createPartitions(t, c, out, 2)
+			seed := uint64(time.Now().UnixNano())
+			t.Log("seed", seed)
+			rng := rand.New(rand.NewPCG(seed, 3))
+			dir, err := pulsarx.NewDirStore(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			values := keyedValues(200, 7)
+			p := keyed(t, c, in)
+			for from := 0; from < len(values); from += 10 {
+				sendAll(t, p, values[from:from+10])
+				store := &crashing{DirStore: dir, after: rng.IntN(2) == 0}
+				var left atomic.Int64
+				factory := newCounts
+				remove := func() {}
+				switch rng.IntN(4) {
+				case 0: // around a checkpoint
+					store.left.Store(1 + rng.Int64N(2))
+				case 1: // in a message
+					left.Store(1 + rng.Int64N(10))
+					factory = func(pulsarx.Partition) (pulsarx.Processor[string, string], error) {
+						return &counts{seen: map[string]int{}, fail: func(string) error {
+							if left.Add(-1) == 0 {
+								return errCrash
+							}
+							return nil
+						}}, nil
+					}
+				case 2: // on the wire
+					if s.broker != nil && !raceDetector {
+						commands := []string{"SEND", "ACK", "FLOW", "SUBSCRIBE", "PRODUCER"}
+						remove = s.broker.Inject(pulsartest.Fault{Command: commands[rng.IntN(len(commands))], After: rng.IntN(6), Count: 1, Disconnect: true})
+					}
+				case 3: // the broker
+					if s.broker != nil && !raceDetector {
+						time.AfterFunc(time.Duration(rng.IntN(60))*time.Millisecond, func() { _ = s.broker.Restart() })
+					}
+				}
+				ctx, stop := context.WithTimeout(t.Context(), time.Duration(50+rng.IntN(250))*time.Millisecond)
+				err := stateful(ctx, c, in, out, store, factory)
+				stop()
+				remove()
+				if err != nil && !errors.Is(err, errCrash) && s.broker == nil {
+					t.Fatal(err)
+				}
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- stateful(ctx, c, in, out, dir, newCounts) }()
+			equalOutputs(t, c, out, clean(values))
+			stop()
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
+// TestStatefulTwin: who lost a partition and does not know it cannot save.
+func TestStatefulTwin(t *testing.T) {
+	store, err := pulsarx.NewDirStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write := func(text string) func(io.Writer) error {
+		return func(w io.Writer) error { _, err := io.WriteString(w, text); return err }
+	}
+	load := func() (string, uint64) {
+		r, generation, err := store.Load(t.Context(), "a/b")
+		if err != nil || r == nil {
+			return "", generation
+		}
+		defer r.Close()
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text), generation
+	}
+	if text, generation := load(); text != "" || generation != 0 {
+		t.Errorf("a new name has %q of %d", text, generation)
+	}
+	for _, step := range []struct {
+		generation uint64
+		text       string
+		refused    bool
+	}{{1, "one", false}, {1, "two", false}, {3, "three", false}, {2, "four", true}, {3, "five", false}} {
+		err := store.Save(t.Context(), "a/b", step.generation, write(step.text))
+		if refused := errors.Is(err, pulsarx.ErrFenced); refused != step.refused || err != nil && !refused {
+			t.Errorf("generation %d: %v", step.generation, err)
+		}
+	}
+	if text, generation := load(); text != "five" || generation != 3 {
+		t.Errorf("%q of %d", text, generation)
+	}
+	r, generation, err := store.Claim(t.Context(), "a/b")
+	if err != nil || generation != 4 {
+		t.Fatal(generation, err)
+	}
+	if err := r.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := store.Save(t.Context(), "a/b", 3, write("six")); !errors.Is(err, pulsarx.ErrFenced) {
+		t.Errorf("the one before saves: %v", err)
+	}
+	failed := store.Save(t.Context(), "a/b", 4, func(w io.Writer) error {
+		_, _ = io.WriteString(w, "half")
+		return errCrash
+	})
+	if text, _ := load(); !errors.Is(failed, errCrash) || text != "five" {
+		t.Errorf("%q after %v", text, failed)
+	}
+}
+
+// TestStatefulErrors: what ends a job, and what goes to the dead letters.
+func TestStatefulErrors(t *testing.T) {
+	s := inProcess(t)
+	c := s.client(t)
+	namespace := deduplicating(t, c)
+	store, err := pulsarx.NewDirStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sendAll(t, keyed(t, c, "in"), keyedValues(5, 1))
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	if err := stateful(ctx, c, "in", "plain", store, newCounts); !errors.Is(err, pulsarx.ErrNoDeduplication) {
+		t.Errorf("without deduplication: %v", err)
+	}
+	panics := func(pulsarx.Partition) (pulsarx.Processor[string, string], error) {
+		return &counts{fail: func(string) error { panic("poison") }}, nil
+	}
+	if err := stateful(ctx, c, "in", namespace+"out", store, panics); err == nil || !strings.Contains(err.Error(), "poison") {
+		t.Errorf("a panic: %v", err)
+	}
+	if err := stateful(ctx, c, "", "", store, newCounts); err == nil {
+		t.Error("bad options run")
+	}
+	permanent := func(pulsarx.Partition) (pulsarx.Processor[string, string], error) {
+		return &counts{seen: map[string]int{}, fail: func(v string) error {
+			if v == "k0:2" {
+				return pulsarx.Permanent(errors.New("no"))
+			}
+			return nil
+		}}, nil
+	}
+	running, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- stateful(running, c, "in", namespace+"out", store, permanent) }()
+	equalOutputs(t, c, namespace+"out", clean([]string{"k0:0", "k0:1", "k0:3", "k0:4"}))
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if got := s.broker.Messages("in-counts-DLQ"); len(got) != 1 || string(got[0].Value) != "k0:2" {
+		t.Errorf("dead letters %v", got)
+	}
+}
+
+// TestStatefulProcess is the process that TestStatefulProcesses starts, and nothing otherwise.
+func TestStatefulProcess(t *testing.T) {
+	dir := os.Getenv("PULSARX_STATEFUL_DIR")
+	if dir == "" {
+		return
+	}
+	c, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: os.Getenv("PULSARX_STATEFUL_URL")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := pulsarx.NewDirStore(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	namespace := os.Getenv("PULSARX_STATEFUL_NAMESPACE")
+	t.Fatal(stateful(t.Context(), c, namespace+"in", namespace+"out", store, newCounts)) // until it is killed
+}
+
+// TestStatefulProcesses: three processes share a job; one is killed, another one joins, all are killed, one is left. The outputs are
+// those of a clean run.
+func TestStatefulProcesses(t *testing.T) {
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c := s.client(t)
+			namespace := deduplicating(t, c)
+			createPartitions(t, c, namespace+"in", 4)
+			createPartitions(t, c, namespace+"out", 2)
+			dir := t.TempDir()
+			start := func() *exec.Cmd {
+				self, err := filepath.Abs(os.Args[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				process := exec.CommandContext(t.Context(), self, "-test.run=^TestStatefulProcess$")
+				process.Env = append(os.Environ(), "PULSARX_STATEFUL_DIR="+dir, "PULSARX_STATEFUL_URL="+s.url, "PULSARX_STATEFUL_NAMESPACE="+namespace)
+				if err := process.Start(); err != nil {
+					t.Fatal(err)
+				}
+				return process
+			}
+			kill := func(processes ...*exec.Cmd) {
+				for _, p := range processes {
+					_ = p.Process.Kill()
+					_ = p.Wait()
+				}
+			}
+			values := keyedValues(900, 23)
+			p := keyed(t, c, namespace+"in")
+			processes := []*exec.Cmd{start(), start(), start()}
+			defer func() { kill(processes...) }()
+			for step, part := range slices.Collect(slices.Chunk(values, 150)) {
+				sendAll(t, p, part)
+				time.Sleep(300 * time.Millisecond)
+				switch step {
+				case 1:
+					kill(processes[0])
+					processes = processes[1:]
+				case 2:
+					processes = append(processes, start())
+				case 3:
+					kill(processes...)
+					processes = []*exec.Cmd{start()}
+				}
+			}
+			equalOutputs(t, c, namespace+"out", clean(values))
+		})
+	}
+}
+
+func FuzzCheckpoint(f *testing.F) {
+	// Through the store, since the form of a checkpoint is nobody's business outside: hostile files are errors.
+	f.Add([]byte("tidemark checkpoint 1\n\x00\x00\x00\x00\x00\x00\x00\x05rest"))
+	f.Add([]byte("tidemark"))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		dir := t.TempDir()
+		store, err := pulsarx.NewDirStore(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "x.checkpoint"), file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		r, _, err := store.Load(t.Context(), "x")
+		if err == nil {
+			_, _ = io.Copy(io.Discard, r)
+			_ = r.Close()
+		}
+	})
+}
