@@ -21,7 +21,8 @@
 // A [Batcher] puts the inputs of concurrent callers together: while the model works on a batch the next one forms, live inputs go
 // before those of a backfill ([WithPriority]), and nobody suffers from a neighbour's bad input. A [Cache] keeps vectors by content and
 // model, in bounded memory and where told in a second level that processes share ([Remote]). [Limit] keeps a paid embedder within rates
-// and a budget, and tries again what may succeed. [Share] selects the keys of a canary.
+// and a budget, and tries again what may succeed; [NewOpenAI] is one over HTTP. [Record] and [Verify] find out before a program is
+// ready that its model makes other vectors than it did. [Share] selects the keys of a canary.
 // [Each] is for whoever wraps an embedder: one checked vector or error for each input.
 //
 //	texts := embed.NewCache(embed.NewBatcher(model, embed.BatcherOptions{MaxTokens: 1024}), embed.CacheOptions{})

@@ -1,6 +1,7 @@
 package embed_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -81,4 +82,37 @@ func ExampleShare() {
 	}
 	fmt.Println(n > 400 && n < 600)
 	// Output: true
+}
+
+func ExampleCache() {
+	model := embedtest.New(3)
+	texts := embed.NewCache(model, embed.CacheOptions{MaxBytes: 64 << 20})
+	defer texts.Close()
+	for range 3 {
+		if _, err := texts.Embed(context.Background(), []string{"tea", "coffee", "tea"}); err != nil {
+			fmt.Println(err)
+		}
+	}
+	fmt.Println(model.Inputs())
+	// Output: [tea coffee]
+}
+
+func ExampleLimit() {
+	paid := embed.Limit(embedtest.New(3), embed.LimitOptions{CallsPerMinute: 500, Price: 0.02, Budget: 5})
+	_, err := paid.Embed(context.Background(), []string{"tea"})
+	fmt.Println(err, paid.Spent() > 0)
+	// Output: <nil> true
+}
+
+func ExampleVerify() {
+	ctx := context.Background()
+	var file bytes.Buffer // a file beside the model
+	if err := embed.Record(ctx, &file, embedtest.New(3), []string{"tea", "coffee"}); err != nil {
+		fmt.Println(err)
+	}
+	fmt.Println(embed.Verify(ctx, bytes.NewReader(file.Bytes()), embedtest.New(3)))
+	fmt.Println(embed.Verify(ctx, &file, embedtest.NewNamed("another model", 3)))
+	// Output:
+	// <nil>
+	// embed: other vectors than recorded: line 1: cosine -0.3333
 }

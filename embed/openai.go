@@ -1,0 +1,256 @@
+package embed
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/itemerror"
+)
+
+// OpenAIOptions are the options of [NewOpenAI].
+type OpenAIOptions struct {
+	// URL is where the API is, with its version and without "/embeddings", such as "https://api.openai.com/v1". Text Embeddings
+	// Inference, vLLM, Ollama and others have the same interface.
+	URL string
+	// Model is the name that the server knows the model by.
+	Model string
+	// Dimensions is the length of its vectors. It is not sent, unless Shorten says so.
+	Dimensions int
+	// Shorten asks the server for vectors of Dimensions, of a model that can make them shorter.
+	Shorten bool
+	// Key returns the secret that is sent as a bearer token; it is asked before each request, so that it can change. Nil: none.
+	Key func(ctx context.Context) (string, error)
+	// MaxInputs bounds the texts of a request. Zero: 64.
+	MaxInputs int
+	// Fingerprint is the model's (see [Model]). Empty: the URL, the name and the length, which do not tell when the server changes
+	// the model behind the name.
+	Fingerprint string
+	// Client makes the requests; nil: one with a timeout of 30 s.
+	Client *http.Client
+}
+
+// OpenAI is an [Embedder] of texts over HTTP, by the interface of OpenAI's embeddings that many servers have. It tries nothing twice:
+// [Limit] does, and heeds the Retry-After of a server that is busy. It is safe for concurrent use.
+type OpenAI struct {
+	options OpenAIOptions
+	model   Model
+	url     string
+}
+
+// NewOpenAI returns an embedder of a server. It makes no request.
+func NewOpenAI(o OpenAIOptions) (*OpenAI, error) {
+	var errs []error
+	base, err := url.Parse(o.URL)
+	if err != nil || base.Host == "" || base.Scheme != "http" && base.Scheme != "https" {
+		errs = append(errs, errors.New("embed: OpenAIOptions.URL is not an http or https URL"))
+	}
+	if o.Model == "" {
+		errs = append(errs, errors.New("embed: OpenAIOptions.Model is missing"))
+	}
+	if o.Dimensions < 1 {
+		errs = append(errs, fmt.Errorf("embed: OpenAIOptions.Dimensions is %d, must be at least 1", o.Dimensions))
+	}
+	if len(errs) > 0 {
+		return nil, errors.Join(errs...)
+	}
+	if o.MaxInputs <= 0 {
+		o.MaxInputs = 64
+	}
+	if o.Client == nil {
+		o.Client = &http.Client{Timeout: 30 * time.Second}
+	}
+	if o.Fingerprint == "" {
+		o.Fingerprint = fmt.Sprintf("%s %s %d", base.Redacted(), o.Model, o.Dimensions)
+	}
+	return &OpenAI{
+		options: o, url: base.JoinPath("embeddings").String(),
+		model: Model{Name: o.Model, Fingerprint: o.Fingerprint, Dimensions: o.Dimensions},
+	}, nil
+}
+
+// Model describes the vectors. MaxLength is zero: the server knows it.
+func (e *OpenAI) Model() Model { return e.model }
+
+// Embed asks the server for the vectors, MaxInputs texts at a time; see [Embedder]. A text that the server refuses (status 400, 413 or 422)
+// is wrong for good; any other failure may pass, also a key that is refused. No error has a text, the key or the server's words.
+func (e *OpenAI) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	var vectors [][]float32
+	var errs []error
+	for part := range slices.Chunk(texts, e.options.MaxInputs) {
+		made, failed := Each(ctx, oneRequest{e}, part)
+		vectors, errs = append(vectors, made...), append(errs, failed...)
+	}
+	return vectors, NewBatchError(errs)
+}
+
+// oneRequest embeds texts in one request.
+type oneRequest struct{ *OpenAI }
+
+func (e oneRequest) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	return e.request(ctx, texts)
+}
+
+// embeddings is the answer of a server.
+type embeddings struct {
+	Data []struct {
+		Index     int             `json:"index"`
+		Embedding json.RawMessage `json:"embedding"`
+	} `json:"data"`
+}
+
+func (e *OpenAI) request(ctx context.Context, texts []string) ([][]float32, error) {
+	question := map[string]any{"model": e.options.Model, "input": texts, "encoding_format": "float"}
+	if e.options.Shorten {
+		question["dimensions"] = e.options.Dimensions
+	}
+	body, err := json.Marshal(question)
+	if err != nil {
+		return nil, itemerror.Permanent(errors.New("embed: the texts cannot be written as JSON"))
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, e.url, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if e.options.Key != nil {
+		key, err := e.options.Key(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("embed: the key of %s: %w", req.URL.Redacted(), err)
+		}
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	res, err := e.options.Client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("embed: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }() // it was only read
+	if res.StatusCode != http.StatusOK {
+		return nil, newStatusError(res)
+	}
+	// A component takes about 25 bytes as text at most; a page of anything else is not read to its end.
+	limit := int64(len(texts))*(int64(e.options.Dimensions)*32+1<<10) + 1<<20
+	var answer embeddings
+	if err := json.NewDecoder(io.LimitReader(res.Body, limit)).Decode(&answer); err != nil {
+		return nil, fmt.Errorf("embed: the answer of %s: %w", req.URL.Redacted(), plain(err))
+	}
+	return answer.vectors(len(texts))
+}
+
+// plain leaves the words of the input out of a JSON error.
+func plain(err error) error {
+	var syntax *json.SyntaxError
+	var kind *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &syntax):
+		return fmt.Errorf("no JSON at byte %d", syntax.Offset)
+	case errors.As(err, &kind):
+		return fmt.Errorf("field %s is no %s", kind.Field, kind.Type)
+	}
+	return err
+}
+
+// vectors returns the vectors in the order of their texts, which need not be that of the answer.
+func (a *embeddings) vectors(n int) ([][]float32, error) {
+	vectors := make([][]float32, n)
+	for _, d := range a.Data {
+		if d.Index < 0 || d.Index >= n || vectors[d.Index] != nil {
+			return nil, fmt.Errorf("embed: the server answered index %d for %d texts", d.Index, n)
+		}
+		v, err := parseEmbedding(d.Embedding)
+		if err != nil {
+			return nil, err
+		}
+		vectors[d.Index] = v
+	}
+	if len(a.Data) != n {
+		return nil, fmt.Errorf("embed: the server answered %d vectors for %d texts", len(a.Data), n)
+	}
+	return vectors, nil
+}
+
+// parseEmbedding reads a list of numbers, or the base64 of float32 in little-endian order, which some servers prefer.
+func parseEmbedding(raw json.RawMessage) ([]float32, error) {
+	if len(raw) > 0 && raw[0] == '"' {
+		var data []byte
+		if err := json.Unmarshal(raw, &data); err != nil || len(data)%4 != 0 {
+			return nil, errors.New("embed: the server answered a vector that is not base64 of float32")
+		}
+		v := make([]float32, len(data)/4)
+		for i := range v {
+			v[i] = math.Float32frombits(binary.LittleEndian.Uint32(data[4*i:]))
+		}
+		return v, nil
+	}
+	var v []float32
+	if err := json.Unmarshal(raw, &v); err != nil || v == nil {
+		return nil, errors.New("embed: the server answered a vector that is not a list of numbers")
+	}
+	return v, nil
+}
+
+// statusError is an answer other than 200.
+type statusError struct {
+	status int
+	kind   string // the server's own name of the error, if it has one
+	after  time.Duration
+}
+
+func newStatusError(res *http.Response) error {
+	e := &statusError{status: res.StatusCode}
+	var body struct {
+		Error struct {
+			Type, Code any
+		} `json:"error"`
+	}
+	if json.NewDecoder(io.LimitReader(res.Body, 1<<16)).Decode(&body) == nil {
+		for _, v := range []any{body.Error.Code, body.Error.Type} {
+			if s, ok := v.(string); ok && isName(s) {
+				e.kind = s
+				break
+			}
+		}
+	}
+	switch after := res.Header.Get("Retry-After"); {
+	case after == "":
+	default:
+		if seconds, err := strconv.Atoi(after); err == nil && seconds >= 0 {
+			e.after = time.Duration(min(seconds, 3600)) * time.Second
+		} else if at, err := http.ParseTime(after); err == nil {
+			e.after = min(max(time.Until(at), 0), time.Hour)
+		}
+	}
+	return e
+}
+
+// isName reports whether s is an identifier, such as rate_limit_exceeded, and so no words about a text.
+func isName(s string) bool {
+	return s != "" && len(s) <= 64 && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == ""
+}
+
+func (e *statusError) Error() string {
+	text := fmt.Sprintf("embed: the server answered %d %s", e.status, http.StatusText(e.status))
+	if e.kind != "" {
+		text += ", " + e.kind
+	}
+	return text
+}
+
+// Permanent reports whether the server refuses the texts themselves.
+func (e *statusError) Permanent() bool {
+	return e.status == http.StatusBadRequest || e.status == http.StatusRequestEntityTooLarge || e.status == http.StatusUnprocessableEntity
+}
+
+// RetryAfter is how long the server asks to wait, an hour at most.
+func (e *statusError) RetryAfter() time.Duration { return e.after }

@@ -1,0 +1,224 @@
+package embed_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/embed"
+	"github.com/tidemark-go/tidemark/embed/embedtest"
+)
+
+// server answers as OpenAI's does, with the vectors of embedtest, in reverse order. asBase64 is the other way to write them.
+func server(t *testing.T, asBase64 bool, refuses string) (url string, requests *atomic.Int32) {
+	t.Helper()
+	requests = &atomic.Int32{}
+	model := embedtest.New(8)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requests.Add(1)
+		var q struct {
+			Model, EncodingFormat string
+			Input                 []string
+		}
+		if err := json.NewDecoder(r.Body).Decode(&q); err != nil || r.URL.Path != "/v1/embeddings" || q.Model != "small" {
+			t.Errorf("%s: %+v, error %v", r.URL, q, err)
+		}
+		if r.Header.Get("Authorization") != "Bearer secret" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		if slices.Contains(q.Input, refuses) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = fmt.Fprintf(w, `{"error": {"message": "bad text: %s", "type": "invalid_request_error"}}`, refuses)
+			return
+		}
+		vectors, _ := model.Embed(r.Context(), q.Input)
+		var data []any
+		for i := len(vectors) - 1; i >= 0; i-- {
+			var v any = vectors[i]
+			if asBase64 {
+				raw, _ := binary.Append(nil, binary.LittleEndian, vectors[i])
+				v = base64.StdEncoding.EncodeToString(raw)
+			}
+			data = append(data, map[string]any{"object": "embedding", "index": i, "embedding": v})
+		}
+		_ = json.NewEncoder(w).Encode(map[string]any{"data": data, "usage": map[string]int{"total_tokens": 1}})
+	}))
+	t.Cleanup(s.Close)
+	return s.URL + "/v1", requests
+}
+
+func secret(context.Context) (string, error) { return "secret", nil }
+
+func TestOpenAI(t *testing.T) {
+	t.Parallel()
+	for _, asBase64 := range []bool{false, true} {
+		url, requests := server(t, asBase64, "forbidden")
+		e, err := embed.NewOpenAI(embed.OpenAIOptions{URL: url, Model: "small", Dimensions: 8, Key: secret, MaxInputs: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts := []string{"1", "2", "3", "4", "forbidden", "6", "7"}
+		got, err := e.Embed(t.Context(), texts)
+		want, _ := embedtest.New(8).Embed(t.Context(), texts)
+		want[4] = nil
+		var items interface{ ItemErrors() []error }
+		if !errors.As(err, &items) || items.ItemErrors()[4] == nil || len(embedFailed(items.ItemErrors())) != 1 || !slices.EqualFunc(got, want, slices.Equal) {
+			t.Errorf("%v, error %v", got, err)
+		}
+		if n := requests.Load(); n != 6 {
+			t.Errorf("%d requests, want 3 and one for each of the three texts of the part that was refused", n)
+		}
+		if err == nil || strings.Contains(err.Error(), "bad text") || !strings.Contains(err.Error(), "400 Bad Request, invalid_request_error") {
+			t.Errorf("error %v", err)
+		}
+	}
+}
+
+func TestOpenAIFailures(t *testing.T) {
+	t.Parallel()
+	many := strings.Repeat("0,", 1<<20)
+	tests := []struct {
+		name, body string
+		status     int
+		header     string
+		says       string
+		permanent  bool
+		after      time.Duration
+	}{
+		{"busy", ``, 429, "7", "429 Too Many Requests", false, 7 * time.Second},
+		{"busy for ever", ``, 503, "99999999", "503", false, time.Hour},
+		{"until a date", ``, 503, "Mon, 02 Jan 2006 15:04:05 GMT", "503", false, 0},
+		{"wrong key", `{"error": {"code": "invalid_api_key", "message": "key sk-123"}}`, 401, "", "401 Unauthorized, invalid_api_key", false, 0},
+		{"too long", `{"error": {"type": "a text, with words"}}`, 413, "", "413 Request Entity Too Large", true, 0},
+		{"no JSON", `<html>`, 200, "", "no JSON at byte 1", false, 0},
+		{"other JSON", `{"data": 7}`, 200, "", "field data is no", false, 0},
+		{"no vectors", `{"data": []}`, 200, "", "0 vectors for 1 texts", false, 0},
+		{"another index", `{"data": [{"index": 1, "embedding": [1]}]}`, 200, "", "index 1 for 1 texts", false, 0},
+		{"an index twice", `{"data": [{"index": 0, "embedding": [1, 1]}, {"index": 0, "embedding": [1, 1]}]}`, 200, "", "index 0 for 1 texts", false, 0},
+		{"no numbers", `{"data": [{"index": 0, "embedding": {"a": 1}}]}`, 200, "", "not a list of numbers", false, 0},
+		{"half a number", `{"data": [{"index": 0, "embedding": "AAA="}]}`, 200, "", "not base64 of float32", false, 0},
+		{"wrong length", `{"data": [{"index": 0, "embedding": [1]}]}`, 200, "", "1 components, want 2", true, 0},
+		{"endless", `{"data": [{"index": 0, "embedding": [` + many, 200, "", "unexpected EOF", false, 0},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				if tt.header != "" {
+					w.Header().Set("Retry-After", tt.header)
+				}
+				w.WriteHeader(tt.status)
+				_, _ = w.Write([]byte(tt.body))
+			}))
+			defer s.Close()
+			e, err := embed.NewOpenAI(embed.OpenAIOptions{URL: s.URL, Model: "m", Dimensions: 2})
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = e.Embed(t.Context(), []string{"text"})
+			var p interface{ Permanent() bool }
+			permanent := errors.As(err, &p) && p.Permanent()
+			if err == nil || !strings.Contains(err.Error(), tt.says) || permanent != tt.permanent || strings.Contains(err.Error(), "sk-123") || strings.Contains(err.Error(), "words") {
+				t.Errorf("error %v, permanent %v; want %q", err, permanent, tt.says)
+			}
+			var r interface{ RetryAfter() time.Duration }
+			if errors.As(err, &r) && r.RetryAfter() != tt.after {
+				t.Errorf("retry after %v, want %v", r.RetryAfter(), tt.after)
+			}
+		})
+	}
+}
+
+func TestOpenAIOptions(t *testing.T) {
+	t.Parallel()
+	_, err := embed.NewOpenAI(embed.OpenAIOptions{URL: "ftp://x"})
+	for _, field := range []string{"URL", "Model", "Dimensions"} {
+		if err == nil || !strings.Contains(err.Error(), "OpenAIOptions."+field) {
+			t.Errorf("error %v does not name %s", err, field)
+		}
+	}
+	e, err := embed.NewOpenAI(embed.OpenAIOptions{URL: "http://user:pass@localhost:1/v1", Model: "m", Dimensions: 2, Key: func(context.Context) (string, error) {
+		return "", errors.New("vault is sealed")
+	}})
+	if err != nil || strings.Contains(e.Model().Fingerprint, "pass") {
+		t.Fatalf("fingerprint %s, error %v", e.Model().Fingerprint, err)
+	}
+	if _, err := e.Embed(t.Context(), []string{"x"}); err == nil || !strings.Contains(err.Error(), "vault is sealed") || strings.Contains(err.Error(), "pass") {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestRecordAndVerify(t *testing.T) {
+	t.Parallel()
+	ctx := t.Context()
+	var file bytes.Buffer
+	texts := []string{"", "tea with milk", "línea\nnueva"}
+	if err := embed.Record(ctx, &file, embedtest.New(64), texts); err != nil {
+		t.Fatal(err)
+	}
+	if err := embed.Verify(ctx, bytes.NewReader(file.Bytes()), embedtest.New(64)); err != nil {
+		t.Error(err)
+	}
+	broken := embedtest.New(64)
+	broken.Inject(embedtest.Fault{Match: "tea", Kind: embedtest.NaN})
+	tests := []struct {
+		name string
+		file string
+		e    embed.Embedder[string]
+		is   error
+		says string
+	}{
+		{"another model", file.String(), embedtest.NewNamed("other", 64), embed.ErrGolden, "line 1: cosine"},
+		{"another length", file.String(), embedtest.New(32), embed.ErrGolden, "line 1: 32 components, recorded 64"},
+		{"NaN", file.String(), broken, embed.ErrVector, "line 2"},
+		{"another order of components", reversed(t, file.Bytes()), embedtest.New(64), embed.ErrGolden, "line 1: cosine"},
+		{"empty", "", embedtest.New(64), nil, "no recorded vectors"},
+		{"no JSON", "x\n", embedtest.New(64), nil, "line 1"},
+		{"no text", `{"vector": [1]}`, embedtest.New(64), nil, "line 1"},
+		{"no direction", fmt.Sprintf(`{"text": "a", "vector": [%s0]}`, strings.Repeat("0,", 63)), embedtest.New(64), embed.ErrGolden, "NaN"},
+	}
+	for _, tt := range tests {
+		err := embed.Verify(ctx, strings.NewReader(tt.file), tt.e)
+		if err == nil || tt.is != nil && !errors.Is(err, tt.is) || !strings.Contains(err.Error(), tt.says) {
+			t.Errorf("%s: error %v", tt.name, err)
+		}
+	}
+	if err := embed.Record(ctx, &file, broken, texts); !errors.Is(err, embed.ErrVector) {
+		t.Errorf("recorded NaN: %v", err)
+	}
+}
+
+// reversed is a file of recorded vectors with each vector the other way round.
+func reversed(t *testing.T, file []byte) string {
+	t.Helper()
+	var out strings.Builder
+	for line := range bytes.Lines(file) {
+		var v struct {
+			Text   string    `json:"text"`
+			Vector []float32 `json:"vector"`
+		}
+		if err := json.Unmarshal(line, &v); err != nil || math.IsNaN(float64(v.Vector[0])) {
+			t.Fatal(err)
+		}
+		slices.Reverse(v.Vector)
+		data, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out.Write(append(data, '\n'))
+	}
+	return out.String()
+}
