@@ -87,17 +87,17 @@ func TestLimitBudget(t *testing.T) {
 	})
 }
 
-type tooMany struct{}
+type busyError struct{}
 
-func (tooMany) Error() string             { return "429" }
-func (tooMany) RetryAfter() time.Duration { return 20 * time.Second }
+func (busyError) Error() string             { return "429" }
+func (busyError) RetryAfter() time.Duration { return 20 * time.Second }
 
 func TestLimitRetries(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		model := embedtest.New(4)
 		model.Inject(embedtest.Fault{Match: "wrong", Permanent: true})
-		model.Inject(embedtest.Fault{Match: "busy", Err: tooMany{}, Times: 1})
+		model.Inject(embedtest.Fault{Match: "busy", Err: busyError{}, Times: 1})
 		model.Inject(embedtest.Fault{Match: "down", Times: 3})
 		l := embed.Limit(model, embed.LimitOptions{})
 		start := time.Now()

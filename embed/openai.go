@@ -222,16 +222,19 @@ func newStatusError(res *http.Response) error {
 			}
 		}
 	}
-	switch after := res.Header.Get("Retry-After"); {
-	case after == "":
-	default:
-		if seconds, err := strconv.Atoi(after); err == nil && seconds >= 0 {
-			e.after = time.Duration(min(seconds, 3600)) * time.Second
-		} else if at, err := http.ParseTime(after); err == nil {
-			e.after = min(max(time.Until(at), 0), time.Hour)
-		}
-	}
+	e.after = parseRetryAfter(res.Header.Get("Retry-After"))
 	return e
+}
+
+// parseRetryAfter reads seconds or a date (RFC 9110, section 10.2.3), an hour at most; 0 where it is neither.
+func parseRetryAfter(header string) time.Duration {
+	if seconds, err := strconv.Atoi(header); err == nil && seconds >= 0 {
+		return time.Duration(min(seconds, 3600)) * time.Second
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return min(max(time.Until(at), 0), time.Hour)
+	}
+	return 0
 }
 
 // isName reports whether s is an identifier, such as rate_limit_exceeded, and so no words about a text.
