@@ -648,6 +648,36 @@ func schemaError(c interface {
 	return err
 }
 
+type (
+	expression struct {
+		pulsarx.OneOf
+		Number *int64
+		Sum    *sum
+	}
+	sum struct {
+		Left, Right expression
+		More        []expression
+	}
+	endless []endless
+)
+
+// TestAvroRecursiveUnion: a union may hold itself through a record, and a slice may not hold itself.
+func TestAvroRecursiveUnion(t *testing.T) {
+	number := func(n int64) expression { return expression{Number: &n} }
+	in := expression{Sum: &sum{Left: number(1), Right: expression{Sum: &sum{number(2), number(3), []expression{}}}, More: []expression{number(4), {}}}}
+	codec := pulsarx.Avro[holder[expression]]()
+	payload, err := codec.Encode(nil, holder[expression]{in})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out, err := codec.Decode(pulsarx.Raw{Value: payload}); err != nil || !reflect.DeepEqual(out.V, in) {
+		t.Errorf("%+v %v", out, err)
+	}
+	if err := schemaError(pulsarx.Avro[endless]()); err == nil || !strings.Contains(err.Error(), "recursion") {
+		t.Errorf("a slice of itself: %v", err)
+	}
+}
+
 // TestAvroWriters: more writers than are kept are read all the same, and a slice with another text is another schema.
 func TestAvroWriters(t *testing.T) {
 	codec := pulsarx.Avro[v2]()

@@ -164,7 +164,7 @@ func schemaText[T any](tags tagReader) func() ([]byte, error) {
 		for typ.Kind() == reflect.Pointer {
 			typ = typ.Elem()
 		}
-		b := schemaBuilder{tags, map[string]reflect.Type{}, map[string][]string{}}
+		b := schemaBuilder{tags: tags, named: map[string]reflect.Type{}, symbols: map[string][]string{}}
 		schema, err := b.of(typ, &fieldTag{})
 		if err != nil {
 			return nil, fmt.Errorf("pulsarx: schema of %v: %w", typ, err)
@@ -184,6 +184,7 @@ type schemaBuilder struct {
 	tags    tagReader
 	named   map[string]reflect.Type // the types that have been defined: a second use is a reference
 	symbols map[string][]string     // of the enums
+	depth   int                     // of the type in those around it
 }
 
 var (
@@ -198,8 +199,13 @@ var basicTypes = map[reflect.Kind]string{
 	reflect.Float64: "double", reflect.String: "string",
 }
 
+const maxTypeDepth = 500
+
 // of is the schema of t. The tag is that of the field; a logical type in it is taken by the first type that may have it.
 func (b schemaBuilder) of(t reflect.Type, tag *fieldTag) (any, error) {
+	if b.depth++; b.depth > maxTypeDepth {
+		return nil, fmt.Errorf("%v: types nested more than %d deep; a recursion goes through a struct", t, maxTypeDepth)
+	}
 	if schema, err := b.logical(t, tag); schema != nil || err != nil {
 		return schema, err
 	}

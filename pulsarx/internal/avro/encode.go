@@ -200,7 +200,7 @@ func nilTest(t reflect.Type) func(unsafe.Pointer) bool {
 }
 
 func (w *writer) oneOf(s *Schema, t reflect.Type) (encodeFunc, error) {
-	fields, err := oneOfFields(s, t)
+	fields, err := newPlanner().oneOfFields(s, t)
 	if err != nil {
 		return nil, err
 	}

@@ -225,7 +225,7 @@ func (p *planner) branch(w, r *Schema, i int, t reflect.Type) (decodeFunc, error
 		return nil, err
 	}
 	if IsOneOf(t) {
-		fields, err := oneOfFields(r, t)
+		fields, err := p.oneOfFields(r, t)
 		if err != nil {
 			return nil, err
 		}
@@ -256,7 +256,7 @@ func nullable(t reflect.Type) bool {
 }
 
 // oneOfFields pairs a union's branches with t's fields: by their tags' names, else the first whose type takes the branch.
-func oneOfFields(r *Schema, t reflect.Type) ([]GoField, error) {
+func (p *planner) oneOfFields(r *Schema, t reflect.Type) ([]GoField, error) {
 	fields, used := GoFields(t), map[string]bool{}
 	pairs := make([]GoField, len(r.Branches))
 	for i, branch := range r.Branches {
@@ -269,7 +269,7 @@ func oneOfFields(r *Schema, t reflect.Type) ([]GoField, error) {
 				if f.Type.Kind() != reflect.Pointer || used[f.Name] {
 					return false
 				}
-				_, err := newPlanner().value(branch, branch, f.Type.Elem())
+				_, err := p.value(branch, branch, f.Type.Elem())
 				return err == nil
 			})
 		}
