@@ -84,7 +84,9 @@
 // or deleted. A quota of a backlog has to be below a finite retention, also that of the broker's default (10 GiB, and no age): declare
 // both. Quotas of age are refused beside a finite retention of size; Apply makes the retention infinite for that moment, and if it is
 // interrupted just then, it stays so until the next plan. Forced deletions of topics were seen to hold up the dispatch of others on the
-// same broker, so that this package deletes without force, topic by topic.
+// same broker, so that this package deletes without force, topic by topic. The deletion of an empty namespace was seen to hang, on a
+// busy broker, in Pulsar's deletion of its own topic there ("Topic is already fenced" from then on): restart the broker, and apply
+// the plan again.
 //
 // Schemas are no part of a declaration; producers register them, and pulsarx has functions for them.
 package topology

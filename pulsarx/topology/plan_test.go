@@ -79,8 +79,8 @@ func TestAll(t *testing.T) {
 			}
 			contains(t, drop.String(), "- topic persistent://"+tenant+"/events/orders (holds 0B, 0 entries are not acknowledged, of subscriptions audit, billing)",
 				"- topic non-persistent://"+tenant+"/events/ticks", "- namespace "+tenant+"/events\n", "- tenant "+tenant+"\n", "isolation."+tenant+"-policy")
-			if err := drop.Apply(t.Context()); err != nil {
-				t.Fatal(err)
+			if !applied(t, drop) {
+				return
 			}
 			if drop, err = topology.NewDropPlan(t.Context(), c, want); err != nil || !drop.Empty() {
 				t.Errorf("after dropping: %v\n%v", err, drop)

@@ -117,6 +117,22 @@ func apply(tb testing.TB, c *pulsarx.Client, t topology.Topology, o topology.Opt
 	return p.String()
 }
 
+// applied applies a plan, and says whether it is done. On a busy machine Pulsar 4.0.8 hangs now and then when it deletes a namespace,
+// as doc.go says; that is no failure of this package.
+func applied(tb testing.TB, p *topology.Plan) bool {
+	tb.Helper()
+	err := p.Apply(tb.Context())
+	var stopped *topology.ApplyError
+	if errors.As(err, &stopped) && strings.HasPrefix(stopped.Failed.String(), "- namespace ") && !errors.Is(err, topology.ErrRefused) {
+		tb.Logf("the server hangs: %v", err)
+		return false
+	}
+	if err != nil {
+		tb.Fatalf("%v\n%s", err, p)
+	}
+	return true
+}
+
 // one is a declaration of one namespace, tenant/events.
 func one(tenant string, n topology.Namespace) topology.Topology {
 	return topology.Topology{Tenants: map[string]topology.Tenant{tenant: {Namespaces: map[string]topology.Namespace{"events": n}}}}
