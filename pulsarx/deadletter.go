@@ -140,7 +140,7 @@ func (d *deadLetters) bury(ctx context.Context, it *item) error {
 	ctx, cancel := context.WithTimeout(ctx, buryTimeout)
 	defer cancel()
 	topic, size := d.topic(it.partition), len(it.msg.Payload())
-	schema, err := d.client.schemas.get(it.partition.topic, it.msg.SchemaVersion(), schemaWait)
+	schema, err := d.client.schemas.get(it.partition.topic, it.msg.SchemaVersion())
 	if err == nil || itemerror.IsPermanent(err) { // the registry has no such schema: the letter has none either
 		err = d.send(ctx, d.producers.key(topic, schema, size), it)
 	}

@@ -289,7 +289,7 @@ func (r *redrive) schema(ctx context.Context, at *partition, m pulsar.Message, l
 		topic, version = letter.Topic, letter.SchemaVersion
 	}
 	for {
-		s, err = r.client.schemas.get(topic, version, schemaWait)
+		s, err = r.client.schemas.get(topic, version)
 		switch {
 		case err == nil:
 			return s, nil

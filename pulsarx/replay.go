@@ -323,7 +323,7 @@ func (r *replay[T]) decode(ctx context.Context, m replayed) (message Message[T],
 // writerSchema is the schema that a message was written with. It waits for the registry as long as ctx lasts.
 func (c *Client) writerSchema(ctx context.Context, p *partition, m pulsar.Message) (Schema, error) {
 	for {
-		schema, err := c.schemas.get(p.topic, m.SchemaVersion(), schemaWait)
+		schema, err := c.schemas.get(p.topic, m.SchemaVersion())
 		if !errors.Is(err, errSchemaPending) {
 			return schema, err
 		}

@@ -114,9 +114,9 @@ func (l *schemaLookup) close() {
 	}
 }
 
-// get returns the schema of a version of a topic (without its partition). It waits at most wait for the registry, and answers
+// get returns the schema of a version of a topic (without its partition). It waits at most schemaWait for the registry, and answers
 // errSchemaPending after that and while a failed look-up rests. A permanent error is the registry's answer that there is none.
-func (l *schemaLookup) get(topic string, version []byte, wait time.Duration) (Schema, error) {
+func (l *schemaLookup) get(topic string, version []byte) (Schema, error) {
 	if len(version) == 0 {
 		return Schema{}, nil
 	}
@@ -124,7 +124,7 @@ func (l *schemaLookup) get(topic string, version []byte, wait time.Duration) (Sc
 	select {
 	case <-e.done:
 	default:
-		timer := time.NewTimer(wait)
+		timer := time.NewTimer(schemaWait)
 		defer timer.Stop()
 		select {
 		case <-e.done:

@@ -100,7 +100,7 @@ func (w *writerSchema) find(c *Client, topic string, version []byte) (err error)
 		return nil
 	}
 	w.topic, w.version = topic, version
-	if w.schema, err = c.schemas.get(topic, version, schemaWait); err != nil {
+	if w.schema, err = c.schemas.get(topic, version); err != nil {
 		w.topic = ""
 	}
 	return err
