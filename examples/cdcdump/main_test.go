@@ -406,6 +406,39 @@ func TestTopic(t *testing.T) {
 	}
 }
 
+// TestAvroTopic reads a message whose schema is in the registry.
+func TestAvroTopic(t *testing.T) {
+	const schema = `{"type":"record","name":"Envelope","fields":[
+		{"name":"after","type":["null",{"type":"record","name":"Value","fields":[
+			{"name":"id","type":"long"},
+			{"name":"at","type":{"type":"long","connect.name":"io.debezium.time.MicroTimestamp"}}]}]},
+		{"name":"op","type":"string"}]}`
+	broker, err := pulsartest.NewBroker(pulsartest.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer broker.Close()
+	client, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: broker.URL()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close(context.WithoutCancel(t.Context()))
+	codec := pulsarx.AvroSchema[map[string]any](schema)
+	producer, err := pulsarx.NewProducer(t.Context(), client, codec, pulsarx.ProducerOptions[map[string]any]{Topic: "avro"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer producer.Close(context.WithoutCancel(t.Context()))
+	change := map[string]any{"op": "c", "after": map[string]any{"id": int64(7), "at": int64(63072000000000)}}
+	if _, err := producer.Send(t.Context(), change, pulsarx.Key(`{"id":7}`)); err != nil {
+		t.Fatal(err)
+	}
+	out, problems, code := dump(t, "", "-json", "-topic", "avro", "-pulsar", broker.URL())
+	if want := `{"op":"c","kind":"change","key":{"id":7},"before":null,"after":{"id":7,"at":"1972-01-01T00:00:00Z"},`; !strings.HasPrefix(out, want) || code != allWell {
+		t.Errorf("code %d, %s%s", code, problems, out)
+	}
+}
+
 func events(t *testing.T) []string {
 	t.Helper()
 	var lines []string

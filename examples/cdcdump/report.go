@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tidemark-go/tidemark/cdc"
+	"github.com/tidemark-go/tidemark/cdc/avrocdc"
 )
 
 // report is what there is to say about one message.
@@ -44,14 +45,14 @@ func (e *outputError) Unwrap() error { return e.error }
 
 // printer decodes messages and prints what they say.
 type printer struct {
-	decoder *cdc.Decoder[cdc.Row]
+	decoder *avrocdc.Decoder[cdc.Row] // decodes JSON as well
 	out     *bufio.Writer
 	form    func([]byte, *report) []byte
 	buffer  []byte
 }
 
 func newPrinter(c config, out *bufio.Writer) (*printer, error) {
-	decoder, err := cdc.NewDecoder[cdc.Row](c.decoder)
+	decoder, err := avrocdc.NewDecoder[cdc.Row](c.decoder)
 	if err != nil {
 		return nil, err
 	}
