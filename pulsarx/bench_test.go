@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
 
@@ -29,59 +28,6 @@ func benchServer(b *testing.B) server {
 		return server{url: url}
 	}
 	return inProcess(b)
-}
-
-// BenchmarkProduce compares a typed Avro producer with the bare client that sends the same bytes with the same options.
-func BenchmarkProduce(b *testing.B) {
-	s := benchServer(b)
-	b.Run("pulsarx", func(b *testing.B) {
-		p := producer(b, s.client(b), pulsarx.Avro[event](), pulsarx.ProducerOptions[event]{
-			Topic: topic(b), Key: func(e event) string { return strconv.FormatInt(e.ID%64, 10) },
-		})
-		var failed atomic.Int64
-		b.ReportAllocs()
-		for i := 0; b.Loop(); i++ {
-			p.SendAsync(b.Context(), newEvent(i), func(_ pulsarx.MessageID, err error) {
-				if err != nil {
-					failed.Add(1)
-				}
-			})
-		}
-		if err := p.Flush(b.Context()); err != nil || failed.Load() > 0 {
-			b.Fatal(err, failed.Load())
-		}
-		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msgs/s")
-	})
-	b.Run("bare", func(b *testing.B) {
-		p, err := bareClient(b, s).CreateProducer(pulsar.ProducerOptions{
-			Topic: topic(b), HashingScheme: pulsar.Murmur3_32Hash, BatcherBuilderType: pulsar.KeyBasedBatchBuilder,
-			BatchingMaxMessages: 1000, BatchingMaxPublishDelay: 10 * time.Millisecond, CompressionType: pulsar.LZ4, SendTimeout: -1,
-		})
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer p.Close()
-		codec := pulsarx.Avro[event]()
-		var failed atomic.Int64
-		b.ReportAllocs()
-		for i := 0; b.Loop(); i++ {
-			e := newEvent(i)
-			payload, err := codec.Encode(nil, e)
-			if err != nil {
-				b.Fatal(err)
-			}
-			p.SendAsync(b.Context(), &pulsar.ProducerMessage{Payload: payload, Key: strconv.FormatInt(e.ID%64, 10)},
-				func(_ pulsar.MessageID, _ *pulsar.ProducerMessage, err error) {
-					if err != nil {
-						failed.Add(1)
-					}
-				})
-		}
-		if err := p.FlushWithCtx(b.Context()); err != nil || failed.Load() > 0 {
-			b.Fatal(err, failed.Load())
-		}
-		b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "msgs/s")
-	})
 }
 
 // BenchmarkConsume compares Run with the bare client's receive-and-ack loop, both decoding.

@@ -53,12 +53,19 @@ type flushing struct {
 // begin opens the message's span, puts it into the properties and the delivery into the ring.
 func (p *Producer[T]) begin(ctx context.Context, l *line, m *pulsar.ProducerMessage) (context.Context, *delivery, error) {
 	d := &delivery{line: l, start: time.Now()}
-	ctx, d.span = p.client.tel.startSend(ctx, p.spanName, m, p.span)
+	if p.traced(ctx, d.start) {
+		ctx, d.span = p.client.tel.startSend(ctx, p.spanName, m, p.span)
+		if !d.span.SpanContext().IsValid() {
+			p.untraced.Store(d.start.Add(tracerPoll).UnixNano())
+		}
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {
 		err := p.sendError(ErrClosed)
-		endSpan(d.span, err)
+		if d.span != nil {
+			endSpan(d.span, err)
+		}
 		return ctx, nil, err
 	}
 	p.last++
@@ -66,6 +73,13 @@ func (p *Producer[T]) begin(ctx context.Context, l *line, m *pulsar.ProducerMess
 	d.prev, d.next = p.pending.prev, &p.pending
 	d.prev.next, d.next.prev = d, d
 	return ctx, d, nil
+}
+
+// tracerPoll is how often a producer looks whether there is a tracer by now: asking costs as much as the rest of Send.
+const tracerPoll = time.Second
+
+func (p *Producer[T]) traced(ctx context.Context, now time.Time) bool {
+	return now.UnixNano() >= p.untraced.Load() || trace.SpanContextFromContext(ctx).IsValid()
 }
 
 // queue gives a message to the client, and waits for a place with it where there is none. settle gets the outcome, once, from here or
@@ -79,9 +93,10 @@ func (p *Producer[T]) queue(ctx context.Context, d *delivery, m *pulsar.Producer
 			return
 		}
 		d.line.release(d.places)
-		p.arrived(d, err)
+		now := time.Now()
+		p.arrived(d, err, now)
 		if p.take(d) {
-			settle(p.outcome(d, id, err))
+			settle(p.outcome(d, id, err, now))
 		}
 	}
 	if err := p.enqueue(ctx, d, m, callback); err != nil {
@@ -110,10 +125,7 @@ func (p *Producer[T]) enqueue(
 			return err
 		}
 		d.call.Store(calling)
-		_, err = transmit(func() (MessageID, error) {
-			d.producer.SendAsync(ctx, m, callback)
-			return nil, nil
-		})
+		err = sendAsync(ctx, d.producer, m, callback)
 		d.line.leave()
 		if err == nil && d.call.CompareAndSwap(calling, taken) {
 			return nil
@@ -166,7 +178,7 @@ func (p *Producer[T]) sendNow(ctx context.Context, m *pulsar.ProducerMessage) (M
 			}
 			break
 		}
-		o = p.outcome(d, nil, context.Cause(sending))
+		o = p.outcome(d, nil, context.Cause(sending), time.Now())
 	}
 	p.record(traced, o)
 	if o.err != nil {
@@ -190,7 +202,7 @@ func (p *Producer[T]) sendBatched(ctx context.Context, d *delivery, m *pulsar.Pr
 				continue
 			}
 		}
-		p.arrived(d, err)
+		p.arrived(d, err, time.Now())
 		if errors.Is(err, pulsar.ErrProducerClosed) { // why?
 			if _, ended := d.line.enter(ctx); ended != nil {
 				err = ended
@@ -199,7 +211,7 @@ func (p *Producer[T]) sendBatched(ctx context.Context, d *delivery, m *pulsar.Pr
 			}
 		}
 		if p.take(d) {
-			settle(p.outcome(d, id, err))
+			settle(p.outcome(d, id, err, time.Now()))
 		}
 		return
 	}
@@ -236,14 +248,16 @@ func (p *Producer[T]) stillPending(d *delivery) error {
 }
 
 // arrived notes what an answer of the client says of its producer.
-func (p *Producer[T]) arrived(d *delivery, err error) {
+func (p *Producer[T]) arrived(d *delivery, err error, now time.Time) {
 	switch {
 	case err == nil:
-		d.line.heard.Store(time.Now().UnixNano())
+		d.line.heard.Store(now.UnixNano())
 	case errors.Is(err, pulsar.ErrProducerClosed):
 		d.line.replace(d.producer)
 	}
-	if p.waiters.Load() > 0 {
+	// An attempt that finds no place costs as much as one that does: who waits is woken for an eighth of the places.
+	if p.waiters.Load() > 0 && p.freed.Add(1) >= max(int32(p.options.MaxPending/8), 1) {
+		p.freed.Store(0)
 		select {
 		case p.room <- struct{}{}:
 		default:
@@ -270,8 +284,8 @@ func (d *delivery) unlink() bool {
 	return true
 }
 
-func (p *Producer[T]) outcome(d *delivery, id MessageID, err error) outcome {
-	return outcome{d, id, p.sendError(err), time.Since(d.start)}
+func (p *Producer[T]) outcome(d *delivery, id MessageID, err error, now time.Time) outcome {
+	return outcome{d, id, p.sendError(err), now.Sub(d.start)}
 }
 
 // settle queues an outcome for the callback.
@@ -309,11 +323,12 @@ func (p *Producer[T]) notify() {
 func (p *Producer[T]) failPending(due func(*delivery) bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	now := time.Now()
 	for d := p.pending.next; d != &p.pending; {
 		next := d.next
 		if due(d) {
 			d.unlink()
-			o := p.outcome(d, nil, err)
+			o := p.outcome(d, nil, err, now)
 			if d.fail != nil {
 				d.fail(o.err)
 			}
@@ -330,6 +345,7 @@ func (p *Producer[T]) deliver() {
 	defer close(p.done)
 	sweep := time.NewTicker(max(p.options.SendTimeout/8, time.Millisecond))
 	defer sweep.Stop()
+	var spare []outcome
 	for {
 		select {
 		case <-p.wake:
@@ -338,7 +354,7 @@ func (p *Producer[T]) deliver() {
 		}
 		p.mu.Lock()
 		settled, ended := p.settled, p.ended
-		p.settled = nil
+		p.settled = spare
 		p.mu.Unlock()
 		for _, o := range settled {
 			p.record(context.Background(), o)
@@ -353,8 +369,15 @@ func (p *Producer[T]) deliver() {
 		if ended {
 			p.notify()
 		}
+		clear(settled)
+		if spare = settled[:0]; cap(spare) > maxSpare {
+			spare = nil
+		}
 	}
 }
+
+// maxSpare bounds the outcomes that a producer keeps room for.
+const maxSpare = 4096
 
 // sweep fails what is overdue, and looks into lines that are silent.
 func (p *Producer[T]) sweep() {

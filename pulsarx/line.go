@@ -289,6 +289,19 @@ func transmit(f func() (MessageID, error)) (id MessageID, err error) {
 	return f()
 }
 
+// sendAsync is transmit of SendAsync.
+func sendAsync(
+	ctx context.Context, p pulsar.Producer, m *pulsar.ProducerMessage, callback func(MessageID, *pulsar.ProducerMessage, error),
+) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = pulsar.ErrProducerClosed
+		}
+	}()
+	p.SendAsync(ctx, m, callback)
+	return nil
+}
+
 // reconnects is how long the client waits before it connects a producer again: 100 ms, doubled up to 5 s.
 type reconnects struct{ next time.Duration }
 

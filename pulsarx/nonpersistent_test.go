@@ -70,7 +70,7 @@ func TestNonPersistent(t *testing.T) {
 	}
 }
 
-// TestDropRates: what Pulsar 4.0.8 answered for a topic with a consumer that takes nothing, cut to what counts, as metrics.
+// TestDropRates: answers in the shape of Pulsar 4.0.8's, as metrics.
 func TestDropRates(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {

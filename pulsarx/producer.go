@@ -172,6 +172,9 @@ type Producer[T any] struct {
 	done    chan struct{} // closed when it has ended
 	room    chan struct{} // for who waits for a place, 1 place
 	waiters atomic.Int32
+	freed   atomic.Int32 // places since one was woken
+
+	untraced atomic.Int64 // until when no tracer is looked for, Unix nanoseconds
 
 	mu      sync.Mutex
 	single  *line     // for messages that are sent alone, made by the first; main where all are

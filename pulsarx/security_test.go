@@ -112,8 +112,8 @@ func (g *gate) serve(client net.Conn) {
 			if err != nil {
 				return
 			}
-			if kind, _ := command(frame); kind == 24 { // LOOKUP_RESPONSE, in which a broker names its address for TLS too
-				frame = g.withTLS(frame)
+			if kind, _ := command(frame); kind == 24 { // LOOKUP_RESPONSE
+				frame = g.readdress(frame)
 			}
 			writing.Lock()
 			_, err = client.Write(frame)
@@ -173,12 +173,18 @@ func (g *gate) answers() []string {
 	return append([]string(nil), g.responses...)
 }
 
-func (g *gate) withTLS(frame []byte) []byte {
+// readdress puts the gate's address in the place of the broker's.
+func (g *gate) readdress(frame []byte) []byte {
 	_, _, n := protowire.ConsumeTag(frame[8:])
 	_, m := protowire.ConsumeVarint(frame[8+n:])
 	_, _, k := protowire.ConsumeTag(frame[8+n+m:])
 	body, _ := protowire.ConsumeBytes(frame[8+n+m+k:])
-	body = protowire.AppendString(protowire.AppendTag(append([]byte(nil), body...), 2, protowire.BytesType), g.url())
+	body = append([]byte(nil), body...)
+	field := protowire.Number(1)
+	if g.scheme == "pulsar+ssl" {
+		field = 2
+	}
+	body = protowire.AppendString(protowire.AppendTag(body, field, protowire.BytesType), g.url())
 	return newFrame(24, body)
 }
 
