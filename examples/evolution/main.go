@@ -121,7 +121,7 @@ func (s *story) back(ctx context.Context) error {
 }
 
 func (s *story) backward(ctx context.Context) error {
-	s.say("\n5. OrderV4 drops the customer, which has no default. FULL does not allow that; BACKWARD does, for consumers that are upgraded first:")
+	s.say("\n5. OrderV4 drops the customer, which has no default. FULL does not allow that; BACKWARD does, for consumers that go first:")
 	if err := s.check(ctx, pulsarx.Avro[OrderV4]()); !errors.Is(err, pulsarx.ErrIncompatibleSchema) {
 		return fmt.Errorf("OrderV4 passes: %w", err)
 	}

@@ -134,7 +134,10 @@ func parseUUID(to *[16]byte, text []byte) error {
 	if len(text) != 36 || text[8] != '-' || text[13] != '-' || text[18] != '-' || text[23] != '-' {
 		return errUUID
 	}
-	digits := append(append(append(append(append(make([]byte, 0, 32), text[:8]...), text[9:13]...), text[14:18]...), text[19:23]...), text[24:]...)
+	digits := make([]byte, 0, 32)
+	for _, part := range [][]byte{text[:8], text[9:13], text[14:18], text[19:23], text[24:]} {
+		digits = append(digits, part...)
+	}
 	if _, err := hex.Decode(to[:], digits); err != nil {
 		return errUUID
 	}

@@ -102,8 +102,8 @@ type Field struct {
 	Has     bool   // a default
 }
 
-// Parse parses a schema. With strict, as for one's own, names must be as the specification has them, and defaults of their types; without, as
-// for a writer's, any name is one, and defaults, which only a reader needs, are passed over.
+// Parse parses a schema. With strict, as for one's own, names must be as the specification has them, and defaults of their types;
+// without, as for a writer's, any name is one, and defaults, which only a reader needs, are passed over.
 func Parse(text []byte, strict bool) (*Schema, error) {
 	d := json.NewDecoder(bytes.NewReader(text))
 	d.UseNumber()
