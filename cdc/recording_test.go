@@ -16,6 +16,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -360,6 +361,20 @@ func writeLines[T any](t *testing.T, name string, values []T) {
 	if err := os.WriteFile(folder+name, out.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// recordings are those that a test has read, so that the next need not: the name and a []message.
+var recordings sync.Map
+
+// recording returns the messages of the setting's recording.
+func (s setting) recording(t *testing.T) []message {
+	t.Helper()
+	if known, ok := recordings.Load(s.name); ok {
+		return known.([]message)
+	}
+	messages := readLines[message](t, s.name+".jsonl.gz")
+	recordings.Store(s.name, messages)
+	return messages
 }
 
 func readLines[T any](t *testing.T, name string) []T {

@@ -15,7 +15,7 @@ import (
 func (s setting) told(t *testing.T, topic string) (events []cdc.Event[cdc.Row], others []*cdc.NotChangeEventError) {
 	t.Helper()
 	d := newDecoder[cdc.Row](t, cdc.Options{Placeholder: s.placeholder, BinaryMode: s.binary})
-	for _, m := range readLines[message](t, s.name+".jsonl.gz") {
+	for _, m := range s.recording(t) {
 		if m.Topic != topic {
 			continue
 		}

@@ -341,7 +341,7 @@ func TestTyped(t *testing.T) {
 	tables := truth(t)
 	for _, s := range settings {
 		t.Run(s.name, func(t *testing.T) {
-			messages := readLines[message](t, s.name+".jsonl.gz")
+			messages := s.recording(t)
 			typed[numbersRow](t, s, messages, tables, "numbers")
 			typed[exactNumbersRow](t, s, messages, tables, "numbers")
 			typed[textsRow](t, s, messages, tables, "texts")

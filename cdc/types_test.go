@@ -279,7 +279,7 @@ func TestRows(t *testing.T) {
 			continue
 		}
 		t.Run(s.name, func(t *testing.T) {
-			count := eachRow(t, s, readLines[message](t, s.name+".jsonl.gz"), tables, s.checkRow)
+			count := eachRow(t, s, s.recording(t), tables, s.checkRow)
 			if want := rowCount(tables); count != want {
 				t.Errorf("%d rows, want %d", count, want)
 			}
