@@ -27,7 +27,7 @@ type ClientOptions struct {
 	Token string `json:"-"`
 	// Encryption has the keys that producers with EncryptionKeys encrypt with, and that consumers and replays decrypt with.
 	Encryption Encryption
-	// Logger gets the background warnings of pulsar-client-go: lost connections and the like, never payloads, properties or
+	// Logger gets what happens in the background: dead letters, and the warnings of pulsar-client-go, never payloads, properties or
 	// credentials. By default they are dropped, since whatever concerns a caller is returned as an error too.
 	Logger *slog.Logger
 	// Pulsar are the options of pulsar-client-go, for TLS, other authentication, time limits and memory. Its URL and Logger are

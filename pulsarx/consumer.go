@@ -85,9 +85,10 @@ func checkDecoder(d any) (codec bool, err error) {
 // dead-letter topic cannot be written, the key waits.
 //
 // The context of h carries the span of the batch, linked to the spans of its messages. It has the values of ctx, and ends
-// DrainTimeout after it. A handler that still runs then makes Run return ErrDrainTimeout. Run also returns an error if the broker
-// closes the consumer for good (the topic was deleted, the permission taken away), or an acknowledgement could not be sent in the
-// end.
+// DrainTimeout after it. A handler that still runs then makes Run return ErrDrainTimeout. When the handlers have returned, the last
+// acknowledgements and leaving the subscription take up to 5 s: with the broker gone, Run returns an error then. Run also returns an
+// error if the broker closes the consumer for good (the topic was deleted, the permission taken away, or another consumer has held an
+// Exclusive subscription for a minute).
 func (c *Consumer[T]) Run(ctx context.Context, h Handler[T]) error {
 	c.mu.Lock()
 	ran, stopped := c.ran, c.stopped

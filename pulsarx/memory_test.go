@@ -188,7 +188,7 @@ func TestStopWithoutBroker(t *testing.T) {
 	done := make(chan error, 1)
 	go func() {
 		done <- consumer.Run(ctx, func(context.Context, []pulsarx.Message[string]) error {
-			s.broker.Close()
+			_ = s.broker.Close()
 			cancel()
 			return nil
 		})

@@ -136,18 +136,23 @@ func (o ConsumerOptions) withDefaults() ConsumerOptions {
 	return o
 }
 
-func (o ConsumerOptions) validate() error {
-	var errs []error
+func (o ConsumerOptions) validatePattern() error {
 	switch {
 	case len(o.Topics) == 0 && o.TopicPattern == "":
-		errs = append(errs, errors.New("ConsumerOptions.Topics is empty, and so is TopicPattern"))
+		return errors.New("ConsumerOptions.Topics is empty, and so is TopicPattern")
 	case len(o.Topics) > 0 && o.TopicPattern != "":
-		errs = append(errs, errors.New("ConsumerOptions.Topics and TopicPattern exclude each other"))
+		return errors.New("ConsumerOptions.Topics and TopicPattern exclude each other")
 	case o.TopicPattern != "":
 		if _, err := parsePattern(o.TopicPattern, o); err != nil {
-			errs = append(errs, fmt.Errorf("ConsumerOptions.TopicPattern: %w", err))
+			return fmt.Errorf("ConsumerOptions.TopicPattern: %w", err)
 		}
 	}
+	return nil
+}
+
+func (o ConsumerOptions) validate() error {
+	var errs []error
+	errs = append(errs, o.validatePattern())
 	for _, topic := range o.Topics {
 		if topic == "" {
 			errs = append(errs, errors.New("ConsumerOptions.Topics holds an empty name"))

@@ -123,7 +123,9 @@ func TestPauseFirst(t *testing.T) {
 	if err := consumer.Close(t.Context()); err != nil {
 		t.Error(err)
 	}
-	<-waiting
+	if err := <-waiting; err != nil && !errors.Is(err, pulsarx.ErrClosed) {
+		t.Error(err)
+	}
 	if err := <-done; err != nil {
 		t.Error(err)
 	}

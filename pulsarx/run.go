@@ -302,6 +302,12 @@ func (r *run[T]) finishBurial(b burial) {
 		r.tel.buryFailures.Add(context.Background(), 1, r.attrs)
 		return
 	}
+	if log := r.c.client.options.Logger; log != nil {
+		id := b.it.msg.ID()
+		log.Warn("pulsarx: dead letter", "topic", b.it.partition.name, "subscription", r.c.options.Subscription,
+			"message_id", fmt.Sprintf("%d:%d:%d", id.LedgerID(), id.EntryID(), id.BatchIdx()),
+			"reason", b.it.grave.reason, "attempts", b.it.attempts)
+	}
 	r.tel.deadLetters.Add(context.Background(), 1, r.attrs,
 		metric.WithAttributes(attribute.String("pulsarx.dead_letter.reason", b.it.grave.reason)))
 	r.acknowledge(b.it)
