@@ -30,8 +30,7 @@ import (
 //
 // A message that cannot be decrypted waits for its key: it is not acknowledged, and its consumer gets no others of the partition when
 // ConsumerOptions.ReceiverQueue such messages have come. pulsarx.decryption.failures counts them, and ClientOptions.Logger gets the
-// reason. Dead letters of encrypted messages are encrypted only where DeadLetterPolicy names a topic that has a producer of your own;
-// see the package's section on security.
+// reason. Dead letters of messages that were decrypted are written unencrypted.
 type Encryption struct {
 	// PublicKey is needed by producers.
 	PublicKey func(name string) ([]byte, error)
