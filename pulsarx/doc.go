@@ -36,8 +36,13 @@
 // [Consumer.Run] says what a consumer guarantees: messages are acknowledged after their handler has succeeded, one key is worked on
 // in the topic's order by one goroutine at a time, a failed message is tried again in its place while other keys go on, and what
 // cannot be handled goes to the dead-letter topic with its original bytes, key, properties, event time and schema, and with the
-// reason in further properties ([DeadLetterReason] and the constants beside it). An error says what it is by its methods:
-// Permanent() bool (see [Permanent]) and ItemErrors() []error (see [BatchError]).
+// reason in further properties ([DeadLetterReason] and the constants beside it, which [ParseDeadLetter] reads). An error says what it
+// is by its methods: Permanent() bool (see [Permanent]) and ItemErrors() []error (see [BatchError]). [Redrive] moves dead letters back.
+//
+// Attempts are counted by the consumer that makes them, with every type of subscription: a message begins anew after its consumer
+// was restarted or has lost it to another one. The broker's own count of deliveries is no help: only Shared and KeyShared have one, and
+// it counts messages that were prefetched and never handled. Each dead letter is a warning in ClientOptions.Logger, with its topic,
+// message id, reason and attempts; the error's text, which may quote the message, is on the letter alone.
 //
 // A message is delivered again after a crash of the consumer, after a handler outlived DrainTimeout, and after a crash of the broker
 // that lost an acknowledgement it had confirmed. When the connection breaks, the broker sends again what is not acknowledged yet;
@@ -45,7 +50,13 @@
 // effect: when a subscription is reset to an earlier position under a running consumer, the last messages that it acknowledged
 // (at most ReceiverQueue and 256 a partition, and none after a second without traffic) are passed over. Stop consumers first.
 //
+// A consumer subscribes to all partitions of its topics, or of those that match a pattern, and looks for new ones every
+// ConsumerOptions.Discovery; one that cannot be subscribed to yet stops no other. [Consumer.Pause] stops the handler and, when the
+// prefetch is full, the flow from the broker.
+//
 // The order is per key and partition: growing a topic's partitions moves keys, and for the messages of that moment there is none.
+// With Failover, a consumer that joins may be made the active one of a partition at once: what the one before it still holds, both
+// handle. A broker waits for that before it sends (activeConsumerFailoverDelayTimeMillis, 1 s by default).
 // While two consumers of a Key_Shared subscription change places after a lost connection, a message may be handled by the old one
 // and delivered to the new one; handlers are idempotent, as everywhere with at-least-once delivery.
 //
@@ -73,9 +84,15 @@
 //
 // # Memory
 //
-// A consumer holds at most MaxInFlight messages in its care, the prefetch of the client (ReceiverQueue a partition), 256 in
-// between, and the ids of as many as that acknowledged last. A key that is tried again for ever keeps its messages in flight;
-// DeadLetterPolicy.MaxAttempts bounds that. A producer holds at most MaxPending messages a partition.
+// A consumer holds at most
+//
+//	MaxInFlight + 256 + partitions * (ReceiverQueue + a batch of the producer)
+//
+// messages, however slow its handler is: the flow at the broker stops there. To each come about 400 bytes beside its own, and 40 bytes
+// for each entry among as many that were acknowledged last. Until a broker has seen how large the batches of a topic are it takes an
+// entry for a message: its first read, of 100 entries and 5 MiB by default (dispatcherMaxReadBatchSize, dispatcherMaxReadSizeBytes),
+// comes on top once. A key that is tried again for ever keeps its messages in flight; DeadLetterPolicy.MaxAttempts bounds that. A
+// producer holds at most MaxPending messages a partition.
 //
 // # Evolving a schema
 //
@@ -90,8 +107,7 @@
 // # What pulsar-client-go does that this package cannot mend
 //
 // A consumer of pulsar-client-go discards, and acknowledges, messages whose checksum or compression is broken, and messages with an
-// empty payload that a producer without batching sent (pulsarx producers always batch). When the partitions of a topic grow and
-// the first subscription to a new one fails, it closes all partitions.
+// empty payload that a producer without batching sent (pulsarx producers always batch).
 //
 // For a message in chunks it keeps a goroutine for a minute, even when all chunks have come.
 //
@@ -114,5 +130,6 @@
 //	pulsarx.consumer.dead_letters         messages written to the dead-letter topic, by pulsarx.dead_letter.reason
 //	pulsarx.consumer.dead_letter.failures dead letters that could not be written; their keys wait
 //	pulsarx.consumer.ack.failures         acknowledgements that failed and are sent again
+//	pulsarx.consumer.discovery.failures   searches for new partitions and topics that failed; they are tried again
 //	pulsarx.schema.lookup.failures        messages that wait because the schema registry has not answered
 package pulsarx
