@@ -169,7 +169,7 @@ func (d *Decoder[T]) decodeMessage(event *Event[T], env *envelope) error {
 			return err
 		}
 	case isSignal(&env.after) || isSignal(&env.before):
-		return &NotChangeEventError{Topic: r.Topic, Kind: KindSignal, Time: bestTime(env.ms, env.us, env.ns)}
+		return &NotChangeEventError{Topic: r.Topic, Kind: KindSignal, Time: bestTime(&env.ms, &env.us, &env.ns)}
 	}
 	if err := d.decodeEnvelope(event, env); err != nil {
 		var bad *DecodeError
@@ -215,7 +215,7 @@ func (d *Decoder[T]) parseKey(text string, env *envelope) (Key, error) {
 
 func (d *Decoder[T]) decodeEnvelope(event *Event[T], env *envelope) (err error) {
 	event.Source = d.readSource(&env.source)
-	event.ProcessedTime = bestTime(env.ms, env.us, env.ns)
+	event.ProcessedTime = bestTime(&env.ms, &env.us, &env.ns)
 	event.Transaction = readTransaction(env.transaction)
 	if event.Op, err = readOp(env.op); err != nil {
 		return err
@@ -278,8 +278,8 @@ func (d *Decoder[T]) readSource(f *sourceFields) Source {
 	if s.Connector != last.Connector || s.Database != last.Database || s.Schema != last.Schema || s.Table != last.Table || last.memo.texts[sourceVersion] == "" {
 		d.source.Store(&origin{s, *f.remember()})
 	}
-	s.LSN, s.TxID = wholeNumber(v[sourceLSN]), wholeNumber(v[sourceTxID])
-	s.CommitTime = bestTime(v[sourceMillis], v[sourceMicros], v[sourceNanos])
+	s.LSN, s.TxID = wholeNumber(&v[sourceLSN]), wholeNumber(&v[sourceTxID])
+	s.CommitTime = bestTime(&v[sourceMillis], &v[sourceMicros], &v[sourceNanos])
 	s.Snapshot = isSnapshot(v[sourceSnapshot])
 	return s
 }
@@ -304,9 +304,9 @@ func readTransaction(v value) *Transaction {
 				t.ID = member.text()
 			}
 		case "total_order":
-			t.TotalOrder = int64(wholeNumber(member))
+			t.TotalOrder = int64(wholeNumber(&member))
 		case "data_collection_order":
-			t.CollectionOrder = int64(wholeNumber(member))
+			t.CollectionOrder = int64(wholeNumber(&member))
 		}
 		return nil
 	})

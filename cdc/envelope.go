@@ -414,20 +414,21 @@ func isSnapshot(v value) bool {
 }
 
 // bestTime takes the finest of the three clocks that is there.
-func bestTime(ms, us, ns value) time.Time {
-	for _, clock := range [...]struct {
-		v *value
-		u unit
-	}{{&ns, unitNanos}, {&us, unitMicros}, {&ms, unitMillis}} {
-		if n, ok := clock.v.int64(); ok && n != 0 {
-			return timeOf(n, clock.u)
-		}
+func bestTime(ms, us, ns *value) time.Time {
+	if n, ok := ns.int64(); ok && n != 0 {
+		return timeOf(n, unitNanos)
+	}
+	if n, ok := us.int64(); ok && n != 0 {
+		return timeOf(n, unitMicros)
+	}
+	if n, ok := ms.int64(); ok && n != 0 {
+		return timeOf(n, unitMillis)
 	}
 	return time.Time{}
 }
 
 // wholeNumber reads an unsigned integer; everything else is 0.
-func wholeNumber(v value) uint64 {
+func wholeNumber(v *value) uint64 {
 	if n, ok := v.int64(); ok {
 		return uint64(max(n, 0))
 	}

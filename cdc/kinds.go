@@ -17,10 +17,11 @@ type TransactionBoundary struct {
 	Collections map[string]int64
 }
 
-// signalTypes are the types of signals that Debezium knows, and of the watermarks that it writes into the signal table itself.
+// signalTypes are the types of signals that Debezium knows, and of the watermarks that it writes into the signal table itself. "log" is
+// left out: a table of a user's own may well have it, and a row is better taken for a row.
 var signalTypes = []string{
 	"execute-snapshot", "stop-snapshot", "pause-snapshot", "resume-snapshot", "snapshot-window-open", "snapshot-window-close",
-	"schema-changes", "set-binlog-position", "log",
+	"schema-changes", "set-binlog-position",
 }
 
 // isSignal says whether a row is one of the signal table, whose columns Debezium's documentation lays down: id, type, data.
@@ -103,7 +104,8 @@ func (e *NotChangeEventError) identify(cells []cell) bool {
 		only(cells, "id", "aggregate_type", "type", "additional_data", "timestamp"):
 		e.Kind = KindNotification
 	}
-	e.Time = bestTime(ms, find(cells, "ts_us"), find(cells, "ts_ns"))
+	us, ns := find(cells, "ts_us"), find(cells, "ts_ns")
+	e.Time = bestTime(&ms, &us, &ns)
 	return e.Kind != KindUnknown || len(cells) == 0
 }
 

@@ -13,22 +13,25 @@ type image struct {
 	cells []cell
 }
 
+// absent is the value of a column that a row lacks.
+var absent value
+
 // value returns the value of a column, of kindNone where the row lacks it.
-func (m image) value(column string) value {
+func (m *image) value(column string) *value {
 	if m.shape == nil {
-		return value{}
+		return &absent
 	}
 	i, ok := m.byName[column]
 	if !ok {
-		return value{}
+		return &absent
 	}
-	return m.cells[i].value
+	return &m.cells[i].value
 }
 
 // counterpart returns the value that m has for the i-th column of n.
-func (m image) counterpart(n image, i int) value {
+func (m *image) counterpart(n *image, i int) *value {
 	if m.shape == n.shape && !n.dead[i] {
-		return m.cells[i].value
+		return &m.cells[i].value
 	}
 	return m.value(n.names[i])
 }
@@ -100,7 +103,7 @@ func (d *Decoder[T]) compare(event *Event[T], subject, other image) {
 	c := &event.columns
 	c.shape, c.names, c.states = subject.shape, subject.names, make([]columnState, len(subject.names))
 	for i := range subject.names {
-		if i >= subject.wire || !subject.dead[i] && d.placeholder.is(subject.cells[i].value) {
+		if i >= subject.wire || !subject.dead[i] && d.placeholder.is(&subject.cells[i].value) {
 			c.states[i] = stateUnavailable
 		}
 		if d.plan != nil && i < subject.wire && subject.fields[i] == nil {
@@ -119,12 +122,12 @@ func (d *Decoder[T]) compare(event *Event[T], subject, other image) {
 			continue
 		}
 		if c.states[i]&stateUnavailable != 0 {
-			if whole && !d.placeholder.is(other.counterpart(subject, i)) {
+			if whole && !d.placeholder.is(other.counterpart(&subject, i)) {
 				c.states[i] &^= stateUnavailable // After takes the value of Before
 			}
 			continue
 		}
-		if c.changedKnown && (event.Op != OpUpdate || !sameValue(subject.cells[i].value, other.counterpart(subject, i))) {
+		if c.changedKnown && (event.Op != OpUpdate || !sameValue(&subject.cells[i].value, other.counterpart(&subject, i))) {
 			c.states[i] |= stateChanged
 		}
 	}
@@ -137,7 +140,7 @@ func (d *Decoder[T]) compare(event *Event[T], subject, other image) {
 func (d *Decoder[T]) isWhole(event *Event[T], after, before image) bool {
 	outside, values := 0, 0
 	for i, name := range after.names[:after.wire] {
-		v := before.counterpart(after, i)
+		v := before.counterpart(&after, i)
 		if v.kind == kindNone {
 			return false
 		}
@@ -160,7 +163,7 @@ func (d *Decoder[T]) isWhole(event *Event[T], after, before image) bool {
 }
 
 // sameValue compares two values of one column as they are on the wire. One connector writes one value in one way; the rest is caution.
-func sameValue(a, b value) bool {
+func sameValue(a, b *value) bool {
 	switch {
 	case bytes.Equal(a.raw, b.raw):
 		return true
@@ -203,11 +206,11 @@ func (d *Decoder[T]) row(m, other image, columns *columns, texts string, twin *T
 		if v.kind == kindNull {
 			continue // the zero value is there
 		}
-		if d.placeholder.is(v) {
+		if d.placeholder.is(&v) {
 			if columns == nil || columns.states[i]&stateUnavailable != 0 {
 				continue
 			}
-			v = other.counterpart(m, i)
+			v = *other.counterpart(&m, i)
 		} else if c := &m.cells[i]; c.to > c.from {
 			if f.plain == reflect.String {
 				*(*string)(unsafe.Add(unsafe.Pointer(row), f.offset)) = texts[c.from:c.to]
@@ -231,15 +234,15 @@ func (d *Decoder[T]) dynamicRow(m, other image, columns *columns, texts string, 
 		}
 		v := m.cells[i].value
 		// What did not change need not be boxed again.
-		if at := len(row); twin != nil && at < len(*twin) && (*twin)[at].Name == m.names[i] && sameBytes(v, other.counterpart(m, i)) && isImmutable((*twin)[at].Value) {
+		if at := len(row); twin != nil && at < len(*twin) && (*twin)[at].Name == m.names[i] && sameBytes(&v, other.counterpart(&m, i)) && isImmutable((*twin)[at].Value) {
 			row = append(row, (*twin)[at])
 			continue
 		}
-		if d.placeholder.is(v) {
+		if d.placeholder.is(&v) {
 			if columns == nil || columns.states[i]&stateUnavailable != 0 {
 				continue
 			}
-			v = other.counterpart(m, i)
+			v = *other.counterpart(&m, i)
 		} else if c := &m.cells[i]; c.to > c.from {
 			row = append(row, Column{m.names[i], texts[c.from:c.to]})
 			continue
@@ -254,7 +257,7 @@ func (d *Decoder[T]) dynamicRow(m, other image, columns *columns, texts string, 
 }
 
 // sameBytes says whether two values are the very same bytes of the message, as repeated ones are.
-func sameBytes(a, b value) bool {
+func sameBytes(a, b *value) bool {
 	return len(a.raw) > 0 && len(a.raw) == len(b.raw) && &a.raw[0] == &b.raw[0]
 }
 

@@ -68,14 +68,14 @@ func nameUUID(octets []byte) string {
 }
 
 // is says whether a column's value stands for an unavailable one.
-func (p *placeholder) is(v value) bool {
+func (p *placeholder) is(v *value) bool {
 	switch v.kind {
 	case kindString:
-		return p.isText(v)
+		return len(v.raw) >= p.shortest && p.isText(*v)
 	case kindArray:
-		return len(v.raw) <= p.longest && p.isArray(v)
+		return len(v.raw) <= p.longest && p.isArray(*v)
 	case kindObject:
-		return len(v.raw) <= p.longest && p.isMap(v)
+		return len(v.raw) <= p.longest && p.isMap(*v)
 	}
 	return false
 }
