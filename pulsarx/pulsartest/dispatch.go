@@ -77,9 +77,20 @@ func (d *single) dispatch() {
 		d.announce()
 	}
 	d.next = max(d.next, d.sub.cursor.markDelete)
-	for ; d.next < len(d.sub.topic.entries) && d.active.permits > 0; d.next++ {
+	for d.active.permits > 0 && d.next < len(d.sub.topic.entries) {
+		d.read(min(d.active.permits, maxRead))
+	}
+}
+
+// maxRead is how many entries are read at once; Pulsar's default.
+const maxRead = 100
+
+// read sends so many entries. As with Pulsar it is the permits before that count, whatever the batches hold.
+func (d *single) read(entries int) {
+	for ; d.next < len(d.sub.topic.entries) && entries > 0; d.next++ {
 		if !d.sub.cursor.isAcked(d.next) {
 			d.sub.send(d.active, d.next, 0)
+			entries--
 		}
 	}
 }

@@ -23,8 +23,8 @@
 // # Making things go wrong
 //
 // [Broker.Inject] puts a [Fault] in force: data that says which commands, by kind, topic, key and count, and what befalls them, an
-// error, a delay, silence, a lost answer, a duplicate or a broken connection. [Broker.Hits] tells what has met one. The third SEND to a topic that fails, an ACK that breaks the connection, a broker
-// that does not answer PRODUCER for a second:
+// error, a delay, silence, a lost answer, a duplicate or a broken connection. [Broker.Hits] tells what has met one. The third SEND to
+// a topic that fails, an ACK that breaks the connection, a broker that does not answer PRODUCER for a second:
 //
 //	broker.Inject(pulsartest.Fault{Command: "SEND", Topic: "orders", After: 2, Count: 1, Error: "PersistenceError"})
 //	broker.Inject(pulsartest.Fault{Command: "ACK", Topic: "orders", Count: 1, Disconnect: true})
@@ -61,14 +61,17 @@
 // limits of producers, consumers, subscriptions and unacknowledged messages of a consumer are enforced; the others, as retention,
 // quotas, rates and permissions, change nothing.
 //
-// What it answers was compared with Pulsar 4.0.8: the same commands were sent to both, and this package's tests run against a real
-// broker too. Where Pulsar has settings, this is a standalone broker with the defaults, but for the following:
+// What it answers was compared with Pulsar 4.0.8: the same commands were sent to both, written by hand and made by chance, and this
+// package's tests run against a real broker too. Where Pulsar has settings, this is a standalone broker with the defaults, but for the following:
 //
 //   - What is acknowledged within a batch is kept, as Pulsar does with acknowledgmentAtBatchIndexLevelEnabled=true; a client then
 //     has to send it, as pulsar-client-go does with EnableBatchIndexAcknowledgment. By default Pulsar forgets it.
 //   - A Failover subscription changes its active consumer at once, where Pulsar waits a second.
 //   - A topic's first Avro or JSON schema may be any JSON, and what follows one that hamba/avro cannot read, as some of the names of
 //     Java's classes, is not compared with it.
+//   - How many entries a Shared or Key_Shared consumer is sent for its permits differs where batches exceed them: Pulsar goes by an
+//     average.
+//   - All brokers of a cluster have one admin address, and who looks a topic up at the wrong one is always redirected.
 //   - Messages are kept for ever, in memory, and idle topics are not deleted.
 //   - There are no transactions, no compaction and no geo-replication; a client that asks for one is told so. Rates in statistics are
 //     0; the counters count.

@@ -128,3 +128,54 @@ func ExampleBroker_Restart() {
 	fmt.Println(len(broker.Messages("greetings")), "greeted")
 	// Output: 2 greeted
 }
+
+// A message is stored, and the connection breaks before the client hears of it. The client sends it again: without deduplication it is
+// there twice. Hits tells that the fault was met.
+func ExampleBroker_Hits() {
+	broker, err := pulsartest.NewBroker(pulsartest.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer broker.Close()
+
+	broker.Inject(pulsartest.Fault{Command: "SEND", Topic: "names", Count: 1, DropAnswer: true, Disconnect: true})
+	if err := say(broker.URL(), "ada"); err != nil {
+		log.Fatal(err)
+	}
+	for _, hit := range broker.Hits() {
+		fmt.Println(hit.Command, hit.Topic)
+	}
+	fmt.Println(len(broker.Messages("names")), "stored")
+	// Output:
+	// SEND persistent://public/default/names
+	// 2 stored
+}
+
+// Two brokers serve the topics between them. One dies: its topics pass to the other, and the application finds them there.
+func ExampleBroker_Stop() {
+	cluster, err := pulsartest.NewBroker(pulsartest.Options{Brokers: 2})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer cluster.Close()
+
+	if err := say(cluster.URL(), "ada"); err != nil {
+		log.Fatal(err)
+	}
+	owner, err := cluster.Owner("names")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := cluster.Stop(owner); err != nil {
+		log.Fatal(err)
+	}
+	if err := say(cluster.URL(), "the end"); err != nil {
+		log.Fatal(err)
+	}
+	successor, err := cluster.Owner("names")
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(len(cluster.Messages("names")), "stored;", "another broker:", successor != owner)
+	// Output: 2 stored; another broker: true
+}

@@ -164,12 +164,12 @@ func TestDeadLetterPolicy(t *testing.T) {
 
 func TestDelayedDelivery(t *testing.T) {
 	for name, connect := range brokers {
-		t.Run(name, func(t *testing.T) {
-			on := connect(t)
-
-			client, topic := on.client(t), on.topic(t, "delayed")
-			for _, kind := range []pulsar.SubscriptionType{pulsar.Shared, pulsar.KeyShared} {
-				c := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: kind, SubscriptionName: fmt.Sprint(kind)})
+		for _, kind := range []pulsar.SubscriptionType{pulsar.Shared, pulsar.KeyShared} {
+			t.Run(fmt.Sprint(name, "/", kind), func(t *testing.T) {
+				t.Parallel()
+				on := connect(t)
+				client, topic := on.client(t), on.topic(t, "delayed")
+				c := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: kind})
 				start := time.Now()
 				produce(t, client, pulsar.ProducerOptions{Topic: topic, DisableBatching: true},
 					&pulsar.ProducerMessage{Payload: []byte("late"), DeliverAfter: 3 * time.Second}, &pulsar.ProducerMessage{Payload: []byte("now")})
@@ -179,12 +179,8 @@ func TestDelayedDelivery(t *testing.T) {
 				if got := payloads(t, c, 1); got[0] != "late" || time.Since(start) < time.Second {
 					t.Fatal(got, time.Since(start))
 				}
-				c.Close()
-				if kind == pulsar.Shared {
-					topic = on.topic(t, "delayed")
-				}
-			}
-		})
+			})
+		}
 	}
 }
 

@@ -6,8 +6,13 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"io"
+	"net"
 	"slices"
+	"sync"
 	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // FuzzFrame decodes arbitrary frames as the broker does on a connection: none may panic, or yield more than it holds.
@@ -29,6 +34,58 @@ func FuzzFrame(f *testing.F) {
 		newRequest(in.kind).decode(&d)
 		if e, err := newEntry(in.entry); err == nil && (e.messages < 1 || e.messages > maxBatch) {
 			t.Fatal(e.messages)
+		}
+	})
+}
+
+// FuzzSession lets a client that has introduced itself send arbitrary commands: the first byte of each says which, the second how long its
+// body is; a SEND carries the rest. The broker must outlive it, serve the next client, and close.
+func FuzzSession(f *testing.F) {
+	topic := appendString(nil, 1, "t")
+	session := func(commands ...[]byte) []byte { return slices.Concat(commands...) }
+	one := appendUint(nil, 1, 1)
+	say := func(kind command, body []byte) []byte { return append([]byte{byte(kind), byte(len(body))}, body...) }
+	produce := say(cmdProducer, appendUint(appendUint(topic, 2, 1), 3, 1))
+	subscribe := func(kind uint64) []byte {
+		body := appendUint(appendString(topic, 2, "s"), 3, kind)
+		return say(cmdSubscribe, appendUint(appendUint(appendUint(body, 4, 1), 5, 2), 13, 1))
+	}
+	id := func(field protowire.Number) []byte {
+		return appendMessageID(one, field, messageID{ledger: 1}, justEntry)
+	}
+	send := say(cmdSend, appendUint(one, 2, 1))
+	for kind := range uint64(4) {
+		f.Add(session(produce, subscribe(kind), say(cmdFlow, appendUint(one, 2, 9)), send, say(cmdAck, id(3)), say(cmdRedeliver, id(2)),
+			say(cmdSeek, appendUint(id(3), 2, 4)), subscribe(kind), say(cmdGetLastMessageID, appendUint(one, 2, 5)), say(cmdUnsubscribe, appendUint(one, 2, 6))))
+	}
+	f.Add(session(say(cmdWatchTopicList, appendString(appendString(appendUint(one, 2, 1), 3, "public/default"), 4, ".*")), produce, say(cmdCloseProducer, appendUint(one, 2, 1))))
+	f.Fuzz(func(t *testing.T, session []byte) {
+		b, err := NewBroker(Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client, server := net.Pipe()
+		b.serve(b.nodes[0], server)
+		var drained sync.WaitGroup
+		drained.Go(func() { _, _ = io.Copy(io.Discard, client) })
+		frames := appendFrame(nil, cmdConnect, appendString(nil, 1, "fuzz"), 0)
+		for len(session) >= 2 {
+			kind, n := max(session[0], 1), min(int(session[1]), len(session)-2)
+			body := session[2 : 2+n]
+			session = session[2+n:]
+			var entry []byte
+			if kind == byte(cmdSend) {
+				entry = testEntry(appendUint(appendString(nil, 1, "p"), 3, 1), string(body))
+			}
+			frames = append(appendFrame(frames, command(kind), body, len(entry)), entry...)
+		}
+		_, _ = client.Write(frames) // until the broker has had enough
+		_ = client.Close()
+		drained.Wait()
+		b.Messages("t")
+		b.Backlog("t", "s")
+		if err := b.Close(); err != nil {
+			t.Fatal(err)
 		}
 	})
 }

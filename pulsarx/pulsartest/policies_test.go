@@ -52,31 +52,27 @@ var policyExamples = [3]map[string]string{
 	},
 }
 
-// TestPolicies sets, reads and unsets each policy of a namespace and of a topic: the answers are those of Pulsar 4.0.8. Topics' policies
-// take their time there, so their answers are waited for.
+// TestPolicies sets, reads and unsets each policy of a namespace and of a topic: the answers are those of Pulsar 4.0.8. They were recorded,
+// rather than compared with a broker that runs: there, topics' policies take their time, and one of two changes at once is lost.
 func TestPolicies(t *testing.T) {
 	want := recorded(t, "testdata/policies.json")
-	for name, connect := range brokers {
-		t.Run(name, func(t *testing.T) {
-			on := connect(t)
-			ns := fmt.Sprintf("public/policies-%d", time.Now().UnixNano())
-			on.must(t, "PUT", "/namespaces/"+ns, "")
-			on.must(t, "PUT", "/persistent/"+ns+"/t", "")
-			for level, base := range map[string]string{"namespace": "/namespaces/" + ns, "topic": "/persistent/" + ns + "/t"} {
-				own := policyExamples[1]
-				if level == "topic" {
-					own = policyExamples[2]
-				}
-				for _, examples := range []map[string]string{policyExamples[0], own} {
-					for route, value := range examples {
-						t.Run(level+"/"+route, func(t *testing.T) {
-							t.Parallel()
-							on.policy(t, want, level, base, route, value)
-						})
-					}
-				}
+	on := inProcess(t)
+	if *record {
+		on = realBroker(t)
+	}
+	ns := fmt.Sprintf("public/policies-%d", time.Now().UnixNano())
+	on.must(t, "PUT", "/namespaces/"+ns, "")
+	on.must(t, "PUT", "/persistent/"+ns+"/t", "")
+	for level, base := range map[string]string{"namespace": "/namespaces/" + ns, "topic": "/persistent/" + ns + "/t"} {
+		own := policyExamples[1]
+		if level == "topic" {
+			own = policyExamples[2]
+		}
+		for _, examples := range []map[string]string{policyExamples[0], own} {
+			for route, value := range examples {
+				t.Run(level+"/"+route, func(t *testing.T) { on.policy(t, want, level, base, route, value) })
 			}
-		})
+		}
 	}
 	want.save(t)
 }
@@ -105,18 +101,10 @@ func (on target) policy(t *testing.T, want *recording, level, base, route, value
 			}
 			return strings.TrimSpace(fmt.Sprint(status, " ", htmlPage.ReplaceAllString(answer, "")))
 		}
-		if *record {
-			if level == "topic" && i > 1 {
-				time.Sleep(time.Second)
-			}
-			want.check(t, name, call())
-			continue
+		if *record && level == "topic" && i > 1 {
+			time.Sleep(time.Second)
 		}
-		got := call()
-		for start := time.Now(); step == "GET" && got != want.want[name] && time.Since(start) < patience && on.broker == nil; time.Sleep(20 * time.Millisecond) {
-			got = call()
-		}
-		want.check(t, name, got)
+		want.check(t, name, call())
 	}
 }
 

@@ -8,8 +8,11 @@ import (
 	"strings"
 )
 
-// maxPattern bounds a pattern of topic names.
-const maxPattern = 1000
+// maxPattern bounds a pattern of topic names, maxWatchers the watchers of a connection.
+const (
+	maxPattern  = 1000
+	maxWatchers = 1000
+)
 
 // watcher is a client's wish to hear of the topics of a namespace whose names match a pattern.
 type watcher struct {
@@ -102,6 +105,10 @@ func (r *watchRequest) serve(c *conn) {
 	pattern, why := topicPattern(r.pattern)
 	if why != nil {
 		r.fail(c, why)
+		return
+	}
+	if len(c.watchers) >= maxWatchers {
+		r.fail(c, refuse(tooManyRequests, "A connection may have %d watchers", maxWatchers))
 		return
 	}
 	c.watchers[r.watcherID] = &watcher{namespace: withoutDomain(r.namespace), pattern: pattern}

@@ -100,6 +100,7 @@ const (
 	unsupportedVersion  serverError = 10
 	topicNotFound       serverError = 11
 	subscriptionMissing serverError = 12
+	tooManyRequests     serverError = 14
 	topicTerminated     serverError = 15
 	producerBusy        serverError = 16
 	invalidTopicName    serverError = 17

@@ -57,61 +57,96 @@ func playScript(t *testing.T, on target, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &script{t: t, target: on, topic: on.topic(t, "wire"), conns: map[string]*rawConn{}, early: map[string][]string{}}
+	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
+	if !*record {
+		play(t, on, file, lines)
+		return
+	}
+	if on.broker != nil {
+		return
+	}
+	s := newScript(t, on)
 	defer s.hangUp()
 	var out bytes.Buffer
-	lines := strings.Split(strings.TrimRight(string(text), "\n"), "\n")
-	recording := *record && on.broker == nil
-	if *record && !recording {
-		return
+	for _, line := range lines {
+		if strings.HasPrefix(line, "< ") {
+			continue
+		}
+		fmt.Fprintln(&out, line)
+		if s.step(line); strings.HasPrefix(line, "#") {
+			continue
+		}
+		for _, name := range s.names() {
+			for answer := s.answer(name, 600*time.Millisecond); answer != ""; answer = s.answer(name, 600*time.Millisecond) {
+				fmt.Fprintln(&out, "<", name, answer)
+			}
+		}
 	}
+	if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newScript(t *testing.T, on target) *script {
+	t.Helper()
+	return &script{t: t, target: on, topic: on.topic(t, "wire"), conns: map[string]*rawConn{}, early: map[string][]string{}, wait: patience}
+}
+
+// play carries a script out, and compares the answers. Pulsar 4.0.8 at times does not dispatch what is there, until more comes: where a
+// real broker leaves an answer out, the script is played again on another topic.
+func play(t *testing.T, on target, name string, lines []string) {
+	t.Helper()
+	for attempt := 0; ; attempt++ {
+		s := newScript(t, on)
+		if last := on.broker != nil || attempt == 2; !last {
+			s.wait = 15 * time.Second
+		}
+		silent := s.play(name, lines)
+		s.hangUp()
+		if !silent {
+			return
+		}
+	}
+}
+
+func (s *script) play(name string, lines []string) (silent bool) {
+	s.t.Helper()
 	for n, line := range lines {
-		op, rest, _ := strings.Cut(line, " ")
-		switch op {
-		case ">":
-			s.command(rest)
-		case "@":
-			s.admin(s.fill(rest))
-		case "=":
-			path, want, _ := strings.Cut(s.fill(rest), " ")
-			eventually(t, func() bool { return on.must(t, "GET", path, "") == want })
-		case "~":
-			s.await(strings.Fields(s.fill(rest)))
-		case "!":
-			s.conn(rest).leave(s.t)
-			delete(s.conns, rest)
-			delete(s.early, rest)
-		case "<":
-			if recording {
-				continue
+		answer, ok := strings.CutPrefix(line, "< ")
+		if !ok {
+			s.step(line)
+			continue
+		}
+		conn, want, _ := strings.Cut(answer, " ")
+		if got := s.expect(conn, want); !same(got, want) {
+			if got == "" && s.wait < patience {
+				return true
 			}
-			conn, want, _ := strings.Cut(rest, " ")
-			if got := s.expect(conn, want); !same(got, want) {
-				t.Fatalf("%s:%d:\n got %s\nwant %s", file, n+1, got, want)
-			}
+			s.t.Fatalf("%s:%d:\n got %s\nwant %s\nafter\n%s", name, n+1, got, want, strings.Join(lines[max(n-6, 0):n], "\n"))
 		}
-		if !recording || op != "<" {
-			fmt.Fprintln(&out, line)
-		}
-		if recording && (op != "<" && op != "#") {
-			for _, name := range s.names() {
-				for {
-					answer := s.answer(name, 600*time.Millisecond)
-					if answer == "" {
-						break
-					}
-					fmt.Fprintln(&out, "<", name, answer)
-				}
-			}
-		}
-	}
-	if recording {
-		if err := os.WriteFile(file, out.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
 	}
 	s.quiet()
+	return false
+}
+
+// step carries a line out that is no answer.
+func (s *script) step(line string) {
+	op, rest, _ := strings.Cut(line, " ")
+	switch op {
+	case ">":
+		s.command(rest)
+	case "@":
+		s.admin(s.fill(rest))
+	case "=":
+		path, want, _ := strings.Cut(s.fill(rest), " ")
+		eventually(s.t, func() bool { return s.target.must(s.t, "GET", path, "") == want })
+	case "~":
+		s.await(strings.Fields(s.fill(rest)))
+	case "!":
+		s.conn(rest).leave(s.t)
+		delete(s.conns, rest)
+		delete(s.early, rest)
+	}
 }
 
 type script struct {
@@ -121,7 +156,25 @@ type script struct {
 	conns   map[string]*rawConn
 	early   map[string][]string // answers that came before the expected one
 	ledgers []string
-	ends    []string // of topics, as connections were told of them
+	wait    time.Duration // for an answer
+	told    []string      // to connections, which a real broker may tell once more
+}
+
+var watchedTopic = regexp.MustCompile(`^WATCH_TOPIC_LIST_SUCCESS.* topic=(\S+)|^WATCH_TOPIC_UPDATE .* new_topics=(\S+)|^(REACHED_END_OF_TOPIC .*)`)
+
+// again tells whether a connection was told the same before: the end of a topic, or that there is one, of which a watcher may hear after it
+// was listed.
+func (s *script) again(conn, text string) bool {
+	m := watchedTopic.FindStringSubmatch(text)
+	if m == nil {
+		return false
+	}
+	news := conn + " " + m[1] + m[2] + m[3]
+	if slices.Contains(s.told, news) {
+		return true
+	}
+	s.told = append(s.told, news)
+	return false
 }
 
 func (s *script) names() []string {
@@ -201,11 +254,8 @@ var (
 // answer is the next command that comes from the broker, written out; "" when none comes in time, "closed" at the end.
 func (s *script) answer(conn string, wait time.Duration) string {
 	text := s.conn(conn).receive(s.t, wait)
-	if strings.HasPrefix(text, "REACHED_END_OF_TOPIC") { // a real broker may say so again
-		if slices.Contains(s.ends, conn+text) {
-			return s.answer(conn, wait)
-		}
-		s.ends = append(s.ends, conn+text)
+	if s.again(conn, text) {
+		return s.answer(conn, wait)
 	}
 	text = strings.ReplaceAll(text, s.topic, "$T")
 	text = strings.ReplaceAll(text, strings.TrimPrefix(s.topic, "persistent://"), "$P")
@@ -246,7 +296,7 @@ func (s *script) expect(conn, want string) string {
 		return want
 	}
 	for {
-		got := s.answer(conn, patience)
+		got := s.answer(conn, s.wait)
 		if same(got, want) || !news(got) && !news(want) || got == "" {
 			return got
 		}
