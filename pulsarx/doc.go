@@ -31,6 +31,31 @@
 // Avro is compiled, from the writer's schema, the reader's and the Go type, once for each writer: a message of an older schema is
 // decoded as fast as one of the same. JSON and Protobuf resolve by their own rules: by names, and by field numbers.
 //
+// # Producing
+//
+// A [Producer] gives every message exactly one outcome, also when it is closed, the broker is lost, the topic is terminated or a message
+// is too large ([ErrClosed], [ErrSendTimeout], [ErrTopicTerminated], [ErrMessageTooLarge]); where the client forgets a producer, it is
+// made anew. All messages of a key go to one partition, the one that Java and Python choose. [Batching] has four presets, and keeps
+// keys apart so that Key_Shared subscriptions keep their order. A full queue makes senders wait, or is [ErrQueueFull] with FailWhenFull.
+// [DeliverAfter], [OrderingKey], [SequenceID] and others are options of a message.
+//
+// Transactions are not offered: with pulsar-client-go v0.21.0 and Pulsar 4.0.8 a message of an aborted transaction is delivered. What
+// works is ProducerOptions.Deduplicate: messages that their source numbers are stored once, however often they are sent.
+//
+// # Non-persistent topics
+//
+// A topic non-persistent://... is for data that may be lost: the broker keeps nothing, and drops what a consumer has no room for. So a
+// replay, deduplication and state are [ErrNonPersistent] on it. pulsarx.producer.dropped counts what the broker confirmed and dropped,
+// [Client.DropRates] and [Client.ObserveDrops] ask for the rates of a topic, and a [Sampler] sends a share of the values and gives one
+// up rather than wait.
+//
+// # Security
+//
+// ClientOptions.Auth says who the client is: [TokenFile], [TokenFunc], [CertificateFiles], [OAuth2], [Athenz] and [Basic]; secrets come
+// from files or functions and change without a restart. TLS is in ClientOptions.Pulsar. [Encryption] encrypts payloads end to end; keys,
+// properties and times of messages stay readable, and dead letters of messages that were decrypted are written unencrypted. Secrets and
+// payloads reach no log.
+//
 // # Order, retries and dead letters
 //
 // [Consumer.Run] says what a consumer guarantees: messages are acknowledged after their handler has succeeded, one key is worked on
@@ -113,9 +138,9 @@
 //
 // # Metrics and traces
 //
-// The global providers of OpenTelemetry are used. A producer opens a span "send <topic>" for each message and writes its W3C
-// traceparent into the properties (or what the global propagator writes); a consumer opens "process <topics>" for each batch,
-// linked to those, and passes it to the handler in the context. All metrics have messaging.system, messaging.destination.name and,
+// The global providers of OpenTelemetry are used. A producer opens a span for each message it sends and writes its W3C traceparent into
+// the properties (or what the global propagator writes); a consumer opens one for each batch that a handler processes, linked to
+// those, and passes it to the handler in the context. Names and attributes are those of the messaging conventions. All metrics have messaging.system, messaging.destination.name and,
 // for consumers, messaging.destination.subscription.name:
 //
 //	messaging.client.sent.messages        messages sent, with error.type where they failed
@@ -131,5 +156,9 @@
 //	pulsarx.consumer.dead_letter.failures dead letters that could not be written; their keys wait
 //	pulsarx.consumer.ack.failures         acknowledgements that failed and are sent again
 //	pulsarx.consumer.discovery.failures   searches for new partitions and topics that failed; they are tried again
+//	pulsarx.producer.dropped              messages that the broker of a non-persistent topic confirmed and dropped
+//	pulsarx.sampler.values                values offered to a Sampler, by pulsarx.sampler.outcome: sent, skipped, full, failed
+//	pulsarx.topic.drop_rate               messages a second that a non-persistent topic drops; see ObserveDrops
+//	pulsarx.decryption.failures           batches that wait because they cannot be decrypted
 //	pulsarx.schema.lookup.failures        messages that wait because the schema registry has not answered
 package pulsarx
