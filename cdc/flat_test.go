@@ -155,7 +155,7 @@ func TestKinds(t *testing.T) {
 	}
 	// What looks like one of them but is a row.
 	for _, value := range []string{
-		`{"id":7,"status":"END","total":3}`, `{"id":7,"type":"log","data":"x","more":1}`, `{"id":"7","type":"letter","data":"x"}`, `{"ddl":"x","id":1}`,
+		`{"id":7,"status":"END","total":3}`, `{"id":"7","type":"log","data":"x"}`, `{"id":7,"type":"stop-snapshot","data":"x","more":1}`, `{"id":"7","type":"letter","data":"x"}`, `{"ddl":"x","id":1}`,
 		`{"op":"c","after":{"id":1,"type":"letter","data":null}}`,
 	} {
 		if _, err := newDecoder[Row](t, Options{}).Decode(Record{Topic: "shop.public.t", Value: []byte(value)}); err != nil {

@@ -37,6 +37,8 @@ func TestPostgresTypes(t *testing.T) {
 		{"interval text", good("", "", `"P1Y2M3DT4H5M6.78S"`, Interval{14, 3, 14706780000})},
 		{"interval text of a schema", good("", named("string", "io.debezium.time.Interval"), `"P0Y-1M0DT0H0M0S"`, Interval{Months: -1})},
 		{"interval, negative fraction", good("", "", `"P0Y0M0DT0H0M-0.5S"`, Interval{Microseconds: -500000})},
+		{"interval, nine digits", good("", "", `"P0Y0M0DT0H0M5.828540999S"`, Interval{Microseconds: 5828541})},
+		{"interval, nine digits below zero", good("", "", `"P0Y0M0DT0H0M-5.828540999S"`, Interval{Microseconds: -5828541})},
 		{"interval in microseconds", good("", named("int64", "io.debezium.time.MicroDuration"), `37091106780000`, Interval{Microseconds: 37091106780000})},
 		{"interval in nanoseconds", good("", named("int64", "io.debezium.time.NanoDuration"), `1000`, Interval{Microseconds: 1})},
 		{"interval, declared", good("unit=ms", "", `5`, Interval{Microseconds: 5000})},
