@@ -161,8 +161,14 @@ func TestTopicStrategy(t *testing.T) {
 			if err := schemas.SetAutoUpdate(ctx, space, false); err != nil {
 				t.Fatal(err)
 			}
+			tries := 0
 			eventually(t, "the end of updates", func() bool {
-				_, err := pulsarx.NewProducer(ctx, c, pulsarx.Avro[audit](), pulsarx.ProducerOptions[audit]{Topic: at})
+				tries++ // another one each time: what was taken once is taken again
+				another := pulsarx.AvroSchema[map[string]any](string(avroDefinition(fmt.Sprintf(`{"name":"f%d","type":"int"}`, tries)).Definition))
+				p, err := pulsarx.NewProducer(ctx, c, another, pulsarx.ProducerOptions[map[string]any]{Topic: at})
+				if err == nil {
+					_ = p.Close(ctx)
+				}
 				return errors.Is(err, pulsarx.ErrIncompatibleSchema)
 			})
 		})
