@@ -59,6 +59,7 @@ func TestRefusedMessage(t *testing.T) {
 			s.broker.Inject(pulsartest.Fault{Command: "SEND", Topic: topic, Key: "large", Error: "NotAllowedError"})
 		},
 		"pulsar": func(t *testing.T, _ server, c *pulsarx.Client, topic string) {
+			t.Helper()
 			for { // the policies of a namespace are there some time after its first topic
 				err := c.Admin(t.Context(), http.MethodPost, adminPath(topic, "/maxMessageSize"), 2000, nil)
 				if err == nil {
@@ -227,6 +228,7 @@ func TestOutcomes(t *testing.T) {
 }
 
 func testOutcomes(t *testing.T, random *rand.Rand) {
+	t.Helper()
 	s := partitioned(t, map[string]int{"persistent://public/default/outcomes": 1 + random.IntN(3)})
 	const topic = "persistent://public/default/outcomes"
 	// Either the client reconnects, or its producers are made anew and messages are sent alone: at the same time, the client has data

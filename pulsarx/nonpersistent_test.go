@@ -20,7 +20,10 @@ import (
 	"github.com/tidemark-go/tidemark/pulsarx"
 )
 
-func volatile(tb testing.TB) string { return "non-" + topic(tb) }
+func volatile(tb testing.TB) string {
+	tb.Helper()
+	return "non-" + topic(tb)
+}
 
 // TestNonPersistent: producing, consuming and dead letters work; what needs kept messages is refused by name.
 func TestNonPersistent(t *testing.T) {

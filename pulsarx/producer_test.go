@@ -14,6 +14,7 @@ import (
 
 	"github.com/apache/pulsar-client-go/pulsar"
 	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
@@ -373,6 +374,16 @@ func TestTraces(t *testing.T) {
 	}
 	if len(processed.Links) != 1 || processed.Links[0].SpanContext.SpanID() != sent.SpanContext.SpanID() {
 		t.Errorf("links %+v", processed.Links)
+	}
+	received := byName["receive"]
+	if len(received.Links) != 1 || processed.Parent.SpanID() != received.SpanContext.SpanID() || received.StartTime.After(processed.StartTime) {
+		t.Errorf("receive %+v, process's parent %v", received, processed.Parent.SpanID())
+	}
+	for name, span := range map[string]tracetest.SpanStub{"send": sent, "receive": received, "process": processed} {
+		if !slices.Contains(span.Attributes, attribute.String("messaging.operation.type", name)) ||
+			!slices.Contains(span.Attributes, attribute.String("messaging.system", "pulsar")) {
+			t.Errorf("%s has the attributes %v", name, span.Attributes)
+		}
 	}
 	if got.SpanID() != processed.SpanContext.SpanID() {
 		t.Error("the handler's context has another span")

@@ -71,7 +71,7 @@ func newGate(tb testing.TB, brokerURL string, config *tls.Config, allow func(met
 		}
 	})
 	tb.Cleanup(func() {
-		listener.Close()
+		_ = listener.Close()
 		g.disconnect()
 		g.running.Wait()
 	})
@@ -84,7 +84,7 @@ func (g *gate) disconnect() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for c := range g.conns {
-		c.Close()
+		_ = c.Close()
 	}
 }
 
@@ -472,7 +472,7 @@ func TestOAuth2(t *testing.T) {
 	}
 	for _, o := range []pulsarx.OAuth2Options{{}, {KeyFile: file + "x"}} {
 		if c, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: g.url(), Auth: pulsarx.OAuth2(o)}); err == nil {
-			c.Close(t.Context())
+			_ = c.Close(t.Context())
 			t.Errorf("%+v makes a client", o)
 		}
 	}
@@ -480,7 +480,7 @@ func TestOAuth2(t *testing.T) {
 
 func TestAthenz(t *testing.T) {
 	if c, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: "pulsar://localhost", Auth: pulsarx.Athenz(map[string]string{"privateKey": "secret"})}); err == nil {
-		c.Close(t.Context())
+		_ = c.Close(t.Context())
 		t.Error("a client without a domain is made")
 	} else if strings.Contains(err.Error(), "secret") {
 		t.Error(err)
