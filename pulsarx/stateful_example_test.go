@@ -42,7 +42,7 @@ func ExampleRunStateful() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }() // a temporary folder
 	store, err := pulsarx.NewDirStore(dir)
 	if err != nil {
 		log.Fatal(err)
