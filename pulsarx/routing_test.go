@@ -150,7 +150,7 @@ func pythonPackages(t *testing.T, name, version string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer os.RemoveAll(tmp)
+	defer func() { _ = os.RemoveAll(tmp) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	pip := exec.CommandContext(ctx, "python3", "-m", "pip", "install", "--quiet", "--target", tmp, name+"=="+version)

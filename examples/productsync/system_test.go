@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
-	"errors"
 	_ "embed" // for products.sql
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
