@@ -337,6 +337,33 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// TestWideSchemas compiles schemas that would take hours, or all memory, if the work grew with the square of their lengths.
+func TestWideSchemas(t *testing.T) {
+	const n = 20_000
+	list := func(format string) string {
+		all := make([]string, n)
+		for i := range all {
+			all[i] = fmt.Sprintf(format, i)
+		}
+		return strings.Join(all, ",")
+	}
+	record := `{"type":"record","name":"R","fields":[`
+	for name, text := range map[string]string{
+		"union":  "[" + list(`{"type":"fixed","name":"F%d","size":1}`) + "]",
+		"fields": record + list(`{"name":"f%d","type":"int"}`) + "]}",
+		"enum": record + `{"name":"e","type":{"type":"enum","name":"E","symbols":[` + list(`"S%d"`) + `]}},` +
+			list(`{"name":"f%d","type":"E"}`) + "]}",
+	} {
+		s, err := avro.Parse([]byte(text), false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := avro.NewDecoder(s, s, reflect.TypeFor[any]()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // repeated are 99 more fields of the type R<i>.
 func repeated(i int) string {
 	var b strings.Builder

@@ -196,11 +196,15 @@ func (p *planner) fields(w, r *Schema, t reflect.Type) ([]fieldPlan, error) {
 		}
 	}
 	sources := matchFields(w, r)
+	targets := make(map[int]Field, len(r.Fields))
+	for i, at := range sources {
+		targets[at] = r.Fields[i]
+	}
 	plans := make([]fieldPlan, 0, len(w.Fields))
 	for i, wf := range w.Fields {
 		plan := fieldPlan{name: wf.Name}
-		if at := slices.Index(sources, i); at >= 0 {
-			if err := p.place(&plan, wf.Type, r.Fields[at], t, places); err != nil {
+		if rf, ok := targets[i]; ok {
+			if err := p.place(&plan, wf.Type, rf, t, places); err != nil {
 				return nil, err
 			}
 		}

@@ -140,7 +140,7 @@ func (p *planner) fromUnion(w, r *Schema, t reflect.Type) (decodeFunc, error) {
 	var first error
 	resolved := len(branches) == 0
 	for i, branch := range w.Branches {
-		decode, err := p.value(branch, r, t)
+		decode, err := p.fromBranch(w, r, i, t)
 		if err != nil {
 			err = fmt.Errorf("%s: %w", branch.TypeName(), err)
 			decode = func(*decoder, unsafe.Pointer) error { return err }
@@ -161,6 +161,17 @@ func (p *planner) fromUnion(w, r *Schema, t reflect.Type) (decodeFunc, error) {
 		}
 		return branches[i](d, to)
 	}, nil
+}
+
+// fromBranch reads the i-th branch of the union w. Where both sides are the same union, it is mostly its own counterpart: a search for
+// each of a hostile writer's many branches among as many would take too long.
+func (p *planner) fromBranch(w, r *Schema, i int, t reflect.Type) (decodeFunc, error) {
+	if w == r {
+		if decode, err := p.branch(w.Branches[i], r, i, t); err == nil {
+			return decode, nil
+		}
+	}
+	return p.value(w.Branches[i], r, t)
 }
 
 // intoUnion reads what is no union as the first of the reader's branches that takes it: one of the same name before one of the

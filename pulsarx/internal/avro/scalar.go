@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
 	"time"
 	"unicode/utf8"
 	"unsafe"
@@ -296,13 +295,7 @@ func decodeEnum(w, r *Schema, t reflect.Type) decodeFunc {
 	if t.Kind() != reflect.String && !IsText(t) {
 		return nil
 	}
-	symbols := make([]string, len(w.Symbols)) // as the reader has them, "" for those that it has not
-	for i, symbol := range w.Symbols {
-		symbols[i] = r.Default
-		if slices.Contains(r.Symbols, symbol) {
-			symbols[i] = symbol
-		}
-	}
+	symbols := readSymbols(w, r)
 	symbol := func(d *decoder) (string, error) {
 		i, err := d.index("symbol", len(symbols))
 		if err != nil {
@@ -323,6 +316,25 @@ func decodeEnum(w, r *Schema, t reflect.Type) decodeFunc {
 		*(*string)(to), err = symbol(d)
 		return err
 	}
+}
+
+// readSymbols are the writer's symbols as the reader has them, "" for those that it has not.
+func readSymbols(w, r *Schema) []string {
+	if w == r { // a schema may refer to an enum of many symbols many times
+		return w.Symbols
+	}
+	known := make(map[string]bool, len(r.Symbols))
+	for _, symbol := range r.Symbols {
+		known[symbol] = true
+	}
+	symbols := make([]string, len(w.Symbols))
+	for i, symbol := range w.Symbols {
+		symbols[i] = r.Default
+		if known[symbol] {
+			symbols[i] = symbol
+		}
+	}
+	return symbols
 }
 
 func decodeFixed(w, r *Schema, t reflect.Type) (decodeFunc, error) {
