@@ -1,14 +1,12 @@
 package pulsarx_test
 
 import (
-	"bytes"
 	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"sync"
@@ -94,7 +92,6 @@ func sendKeys(tb testing.TB, p *pulsarx.Producer[[]byte], keys []string) []int32
 // TestRoutingWithPython: the Python client and pulsarx send to the same topic; every key has one partition.
 func TestRoutingWithPython(t *testing.T) {
 	url := servicetest.Env(t, "PULSAR_URL")
-	packages := pythonPackages(t, "pulsar-client", "3.13.0")
 	c := realPulsar(t).client(t)
 	keys := readRouting(t).Keys
 	topic := partitionedTopic(t, c, 100)
@@ -102,16 +99,11 @@ func TestRoutingWithPython(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	python := exec.CommandContext(ctx, "python3", filepath.Join("testdata", "routing.py"), url, topic)
-	python.Env = append(os.Environ(), "PYTHONPATH="+packages)
-	python.Stdin = bytes.NewReader(input)
-	python.Stderr = os.Stderr
-	output, err := python.Output()
-	if err != nil {
+	file := filepath.Join(t.TempDir(), "keys.json")
+	if err := os.WriteFile(file, input, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	output := servicetest.Python(t, []string{"pulsar-client==3.13.0"}, filepath.Join("testdata", "routing.py"), url, topic, file)
 	var fromPython []int32
 	if err := json.Unmarshal(output, &fromPython); err != nil || len(fromPython) != len(keys) {
 		t.Fatalf("%v: %s", err, output)
@@ -122,47 +114,6 @@ func TestRoutingWithPython(t *testing.T) {
 			t.Errorf("%q went to partition %d, and from Python to %d", keys[i], to, fromPython[i])
 		}
 	}
-}
-
-// pythonPackages installs a Python package with pip into the cache folder, once, and returns the folder to import it from.
-func pythonPackages(t *testing.T, name, version string) string {
-	t.Helper()
-	cache := os.Getenv("TIDEMARK_CACHE")
-	if cache == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cache = filepath.Join(user, "tidemark")
-	}
-	cache, err := filepath.Abs(filepath.Join(cache, "python"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	folder := filepath.Join(cache, name+"-"+version)
-	if _, err := os.Stat(folder); err == nil {
-		return folder
-	}
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		t.Fatal(err)
-	}
-	tmp, err := os.MkdirTemp(cache, "install")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = os.RemoveAll(tmp) }()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	pip := exec.CommandContext(ctx, "python3", "-m", "pip", "install", "--quiet", "--target", tmp, name+"=="+version)
-	if output, err := pip.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, output)
-	}
-	if err := os.Rename(tmp, folder); err != nil { // another process was faster
-		if _, there := os.Stat(folder); there != nil {
-			t.Fatal(err)
-		}
-	}
-	return folder
 }
 
 // TestPartitionChoice: a choice of the user's own, and the ordering key of a message without a key.

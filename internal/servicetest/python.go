@@ -29,11 +29,7 @@ func Python(tb testing.TB, packages []string, script string, args ...string) []b
 // pythonPackages returns the folder that packages are in, and installs them into it when it is not there.
 func pythonPackages(tb testing.TB, packages []string) string {
 	tb.Helper()
-	cache, err := os.UserCacheDir()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	cache = filepath.Join(cache, "tidemark", "python")
+	cache := filepath.Join(cacheFolder(tb), "python")
 	folder := filepath.Join(cache, strings.Join(slices.Sorted(slices.Values(packages)), "+"))
 	if _, err := os.Stat(folder); err == nil {
 		return folder
@@ -58,6 +54,24 @@ func pythonPackages(tb testing.TB, packages []string) string {
 		if _, err2 := os.Stat(folder); err2 != nil { // else another test was faster
 			tb.Fatal(err)
 		}
+	}
+	return folder
+}
+
+// cacheFolder is where what is downloaded stays: TIDEMARK_CACHE, else tidemark in the user's cache folder.
+func cacheFolder(tb testing.TB) string {
+	tb.Helper()
+	folder := os.Getenv("TIDEMARK_CACHE")
+	if folder == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		folder = filepath.Join(user, "tidemark")
+	}
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		tb.Fatal(err)
 	}
 	return folder
 }

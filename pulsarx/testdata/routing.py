@@ -1,6 +1,6 @@
-"""Sends each key of standard input, a JSON array, to a topic, and prints the partitions that they went to, in that order.
+"""Sends each key of a file, a JSON array, to a topic, and prints the partitions that they went to, in that order.
 
-    python3 routing.py pulsar://localhost:6650 persistent://public/default/topic < keys.json
+    python3 routing.py pulsar://localhost:6650 persistent://public/default/topic keys.json
 
 By default the Python client chooses partitions by another hash than Java's and pulsarx's Murmur3_32Hash; message_router is the way to
 have the same. routing.json holds the keys and what pulsar-client 3.13.0 printed for a topic of 100 partitions.
@@ -37,7 +37,7 @@ producer = client.create_producer(
     batching_enabled=True,
     block_if_queue_full=True,
 )
-keys = json.load(sys.stdin)
+keys = json.load(open(sys.argv[3]))
 partitions = {}
 for i, key in enumerate(keys):
 
