@@ -429,12 +429,15 @@ func TestJSONCodec(t *testing.T) {
 		At    time.Time `json:"at"`
 		Lines []string  `json:"lines"`
 		None  string    `json:"-"`
+		Large uint64    `json:"large,string"`
+		Text  *int64    `json:"text,string"`
 	}
 	codec := pulsarx.JSON[order]()
 	s, err := codec.Schema()
 	const want = `{"type":"record","name":"order","fields":[{"name":"id","type":"long"},` +
 		`{"name":"note","type":["null","string"],"default":null},{"name":"at","type":"string"},` +
-		`{"name":"lines","type":["null",{"type":"array","items":"string"}],"default":null}]}`
+		`{"name":"lines","type":["null",{"type":"array","items":"string"}],"default":null},` +
+		`{"name":"large","type":"string"},{"name":"text","type":["null","string"],"default":null}]}`
 	if err != nil || s.Type != "JSON" || string(s.Definition) != want {
 		t.Errorf("%s %v", s.Definition, err)
 	}

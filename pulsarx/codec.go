@@ -85,7 +85,10 @@ type JSONCodec[T any] struct{ text func() ([]byte, error) }
 // named by their json tags, and that fields with omitempty or omitzero and all pointers, slices and maps are nullable. T must
 // have a schema: interfaces and json.RawMessage have none, and are read with DecodeFunc instead.
 //
-// What T does not declare is ignored when decoding; bytes after the value are an error.
+// A payload names its fields, so that decoding takes no writer's schema: what T does not declare is ignored, and what the message lacks
+// is zero. Pulsar's JSON has no aliases and applies no defaults, as in Java: a field that was renamed, or whose zero is another value,
+// is for T's own UnmarshalJSON. The broker compares these schemas as Avro's: under FULL, a field that comes or goes is nullable. Bytes
+// after the value are an error.
 func JSON[T any]() JSONCodec[T] {
 	return JSONCodec[T]{text: schemaText[T](jsonTags)}
 }

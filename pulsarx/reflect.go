@@ -65,6 +65,7 @@ type fieldTag struct {
 	doc        string
 	def        *string
 	skip, null bool
+	quoted     bool   // a number or boolean in JSON that is written as text
 	logical    string // a logical type's name, or "enum"
 	digits     int    // of a decimal
 	scale      int
@@ -153,8 +154,17 @@ func readJSONTag(f reflect.StructField) (fieldTag, error) {
 	t := fieldTag{name: cmp.Or(name, f.Name), skip: text == "-"}
 	for option := range strings.SplitSeq(options, ",") {
 		t.null = t.null || option == "omitempty" || option == "omitzero"
+		t.quoted = t.quoted || option == "string" && mayBeQuoted(f.Type)
 	}
 	return t, nil
+}
+
+// mayBeQuoted says whether encoding/json heeds the option "string" for a field of type t.
+func mayBeQuoted(t reflect.Type) bool {
+	if t.Kind() == reflect.Pointer && t.Name() == "" {
+		t = t.Elem()
+	}
+	return basicTypes[t.Kind()] != "" || t.Kind() == reflect.Uint || t.Kind() == reflect.Uint64
 }
 
 // schemaText returns a function that reflects T's schema once.
@@ -214,7 +224,7 @@ func (b schemaBuilder) of(t reflect.Type, tag *fieldTag) (any, error) {
 		return avroLogical{Type: "long", LogicalType: "timestamp-micros"}, nil
 	case t == ratType:
 		return nil, errors.New("a big.Rat has the option decimal=precision.scale")
-	case avro.IsText(t):
+	case avro.IsText(t), tag.quoted && t.Kind() != reflect.Pointer:
 		return "string", nil
 	}
 	if name := basicTypes[t.Kind()]; name != "" {
