@@ -130,6 +130,9 @@ func (p *Producer[T]) enqueue(
 		if err == nil && d.call.CompareAndSwap(calling, taken) {
 			return nil
 		}
+		if refused := (routingError{}); errors.As(err, &refused) {
+			return err
+		}
 		if found := d.call.Swap(waiting); found == foundFull {
 			err = p.awaitRoom(ctx, d)
 		} else {
@@ -343,7 +346,7 @@ func (p *Producer[T]) failPending(due func(*delivery) bool, err error) {
 // has forgotten: some of its paths drop a message without calling back.
 func (p *Producer[T]) deliver() {
 	defer close(p.done)
-	sweep := time.NewTicker(max(p.options.SendTimeout/8, time.Millisecond))
+	sweep := time.NewTicker(min(max(p.options.SendTimeout/8, time.Millisecond), maxSweep))
 	defer sweep.Stop()
 	var spare []outcome
 	for {
@@ -375,6 +378,9 @@ func (p *Producer[T]) deliver() {
 		}
 	}
 }
+
+// maxSweep is how long a silent line goes unnoticed at most, however long SendTimeout is.
+const maxSweep = 2 * time.Second
 
 // maxSpare bounds the outcomes that a producer keeps room for.
 const maxSpare = 4096

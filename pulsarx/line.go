@@ -282,8 +282,8 @@ func (l *line) acquire(ctx context.Context, semaphore chan struct{}) error {
 // closes the queue.
 func transmit(f func() (MessageID, error)) (id MessageID, err error) {
 	defer func() {
-		if recover() != nil {
-			id, err = nil, pulsar.ErrProducerClosed
+		if p := recover(); p != nil {
+			id, err = nil, transmitError(p)
 		}
 	}()
 	return f()
@@ -294,12 +294,20 @@ func sendAsync(
 	ctx context.Context, p pulsar.Producer, m *pulsar.ProducerMessage, callback func(MessageID, *pulsar.ProducerMessage, error),
 ) (err error) {
 	defer func() {
-		if recover() != nil {
-			err = pulsar.ErrProducerClosed
+		if p := recover(); p != nil {
+			err = transmitError(p)
 		}
 	}()
 	p.SendAsync(ctx, m, callback)
 	return nil
+}
+
+// transmitError is the error of a panic in the client: the router's, or that it has closed the producer.
+func transmitError(p any) error {
+	if refused, ok := p.(routingError); ok {
+		return refused
+	}
+	return pulsar.ErrProducerClosed
 }
 
 // reconnects is how long the client waits before it connects a producer again: 100 ms, doubled up to 5 s.

@@ -27,8 +27,9 @@ type ProducerOptions[T any] struct {
 	// Key returns the key that routes and orders the message: all messages of a key go to one partition. Without Key, or where it
 	// returns "", partitions take turns, batch by batch.
 	Key func(T) string
-	// Partition chooses the partition of a key, from 0 to partitions-1. By default it is Murmur3_32Hash, as with that HashingScheme in
-	// Java and with a message_router in Python; both have other defaults of their own.
+	// Partition chooses the partition of a key, from 0 to partitions-1; any other number, or a panic, is an error of the message. By
+	// default it is Murmur3_32Hash, as with that HashingScheme in Java and with a message_router in Python; both have other defaults of
+	// their own.
 	Partition func(key string, partitions int) int
 	// EventTime returns when the value happened; a zero time is none.
 	EventTime func(T) time.Time
@@ -147,12 +148,30 @@ func (o ProducerOptions[T]) router(c pulsar.ProducerOptions) func(*pulsar.Produc
 		case partitions == 1:
 			return 0
 		case m.Key != "":
-			return choose(m.Key, int(partitions))
+			return chosen(choose, m.Key, int(partitions))
 		case m.OrderingKey != "":
-			return choose(m.OrderingKey, int(partitions))
+			return chosen(choose, m.OrderingKey, int(partitions))
 		}
 		return turns(m, partitions)
 	}
+}
+
+// routingError is what chosen panics with, since a router of the client's has no other way to refuse a message.
+type routingError struct{ error }
+
+func (e routingError) Unwrap() error { return e.error }
+
+// chosen is the partition that choose gives a key.
+func chosen(choose func(string, int) int, key string, partitions int) (partition int) {
+	defer func() {
+		if p := recover(); p != nil {
+			panic(routingError{fmt.Errorf("ProducerOptions.Partition: %w", panicError{p})})
+		}
+		if partition < 0 || partition >= partitions {
+			panic(routingError{fmt.Errorf("ProducerOptions.Partition chose %d of %d partitions", partition, partitions)})
+		}
+	}()
+	return choose(key, partitions)
 }
 
 // Producer sends values of T to a topic. It is safe for concurrent use, and keeps the order of one goroutine's messages of one

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -138,6 +139,36 @@ func TestPartitionChoice(t *testing.T) {
 		id, err := try.p.Send(t.Context(), []byte("v"), try.o...)
 		if err != nil || id.PartitionIdx() != try.want {
 			t.Errorf("partition %v, want %d: %v", id, try.want, err)
+		}
+	}
+}
+
+// TestPartitionErrors: a choice that is none is an error of its message, which says so, and of no other.
+func TestPartitionErrors(t *testing.T) {
+	c := inProcess(t).client(t)
+	p := producer(t, c, pulsarx.String(), pulsarx.ProducerOptions[string]{
+		Topic: partitionedTopic(t, c, 7), Partition: func(key string, partitions int) int {
+			switch key {
+			case "negative":
+				return -1
+			case "beyond":
+				return partitions
+			case "panic":
+				panic("no choice")
+			}
+			return 0
+		},
+	})
+	for key, says := range map[string]string{"negative": "-1 of 7", "beyond": "7 of 7", "panic": "no choice", "good": ""} {
+		for _, o := range [][]pulsarx.SendOption{{pulsarx.Key(key)}, {pulsarx.OrderingKey(key)}} {
+			_, err := p.Send(t.Context(), "v", o...)
+			result := make(chan error, 1)
+			p.SendAsync(t.Context(), "v", func(_ pulsarx.MessageID, err error) { result <- err }, o...)
+			for _, err := range []error{err, <-result} {
+				if (err != nil) != (says != "") || err != nil && !strings.Contains(err.Error(), says) {
+					t.Errorf("%s: %v", key, err)
+				}
+			}
 		}
 	}
 }
