@@ -26,7 +26,7 @@ func adminPath(topic, rest string) string {
 // TestTerminated: what is sent to a terminated topic fails with that name, long before the timeout, and so does what comes later.
 func TestTerminated(t *testing.T) {
 	c, topic := realPulsar(t).client(t), topic(t)
-	p := producer(t, c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic, SendTimeout: 8 * time.Second})
+	p := producer(t, c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic, SendTimeout: time.Minute})
 	if _, err := p.Send(t.Context(), "before"); err != nil {
 		t.Fatal(err)
 	}
