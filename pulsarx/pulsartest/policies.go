@@ -11,7 +11,7 @@ import (
 )
 
 // policies are what the admin routes have set for a namespace or a topic: the JSON of each, by its path below theirs. All are kept
-// and given back. Those that a broker in memory can act on are acted on: the schema registry, deduplication, what is created by itself, and limits of producers, consumers and subscriptions.
+// and given back; doc.go says which are acted on.
 type policies map[string]json.RawMessage
 
 // policy is a route of a namespace or a topic that reads, sets and unsets one policy.
@@ -59,9 +59,6 @@ var namespacePolicies = slices.Concat(
 		{"replication", http.MethodPost, "", `["` + clusterName + `"]`, "[]"},
 		{"compactionThreshold", http.MethodPut, "compactionThreshold", "", "0"},
 		{"offloadPolicies", http.MethodPost, "removeOffloadPolicies", "", "{}"},
-		{"offloadThreshold", http.MethodPut, "", "-1", "0"},
-		{"offloadThresholdInSeconds", http.MethodPut, "", "-1", "0"},
-		{"offloadDeletionLagMs", http.MethodPut, "offloadDeletionLagMs", "", "0"},
 		{"properties", http.MethodPut, "properties", "{}", "{}"},
 	},
 )
@@ -79,15 +76,18 @@ var topicPolicies = slices.Concat(
 // policyRoutes are the routes of all policies, and of the quotas and permissions, which are maps of them.
 func policyRoutes() map[string]adminFunc {
 	routes := map[string]adminFunc{}
+	three := func(base string, p policy, read, write, remove adminFunc) {
+		routes["GET "+base+p.path] = read
+		routes[p.set+" "+base+p.path] = write
+		if p.unset != "" {
+			routes["DELETE "+base+p.unset] = remove
+		} else {
+			routes["DELETE "+base+p.path] = adminNoUnset
+		}
+	}
 	add := func(base string, all []policy) {
 		for _, p := range all {
-			routes["GET "+base+p.path] = p.read
-			routes[p.set+" "+base+p.path] = p.write
-			if p.unset != "" {
-				routes["DELETE "+base+p.unset] = p.remove
-			} else {
-				routes["DELETE "+base+p.path] = adminNoUnset
-			}
+			three(base, p, p.read, p.write, p.remove)
 		}
 		routes["GET "+base+"backlogQuotaMap"] = adminMap("backlogQuotaMap")
 		routes["POST "+base+"backlogQuota"] = adminSetQuota
@@ -97,6 +97,9 @@ func policyRoutes() map[string]adminFunc {
 		routes["DELETE "+base+"permissions/{role}"] = adminRevoke
 	}
 	add("/namespaces/{t}/{n}/", namespacePolicies)
+	for _, l := range offloadLimits {
+		three("/namespaces/{t}/{n}/", l.policy, l.read, l.write, l.remove)
+	}
 	for _, domain := range domains {
 		add("/"+domain+"/{t}/{n}/{topic}/", topicPolicies)
 	}
@@ -153,6 +156,11 @@ func (p policy) write(b *Broker, r *adminRequest) (any, error) {
 	var value bytes.Buffer
 	if json.Compact(&value, body) != nil || !p.fits(value.Bytes()) {
 		return nil, adminRefuse(http.StatusBadRequest, "The body is no %s", p.path)
+	}
+	if check := policyChecks[p.path]; check != nil {
+		if err := check(b, r, value.Bytes()); err != nil {
+			return nil, err
+		}
 	}
 	set[p.path] = value.Bytes()
 	if p.path == schemaStrategy && !slices.Contains(strategies, readStrategy(value.Bytes())) {
@@ -313,6 +321,7 @@ func adminNamespace(b *Broker, r *adminRequest) (any, error) {
 		},
 		"backlog_quota_map": ns.policies.entries("backlogQuotaMap"),
 		"deleted":           false, "properties": struct{}{},
+		"offload_threshold": -1, "offload_threshold_in_seconds": -1, // what is set is in offload_policies
 	}
 	for _, p := range namespacePolicies {
 		field, named := policyFields[p.path]
@@ -341,8 +350,6 @@ var policyFields = map[string]string{
 	"maxUnackedMessagesPerConsumer":     "max_unacked_messages_per_consumer",
 	"maxUnackedMessagesPerSubscription": "max_unacked_messages_per_subscription",
 	"compactionThreshold":               "compaction_threshold", "offloadPolicies": "offload_policies",
-	"offloadThreshold": "offload_threshold", "offloadThresholdInSeconds": "offload_threshold_in_seconds",
-	"offloadDeletionLagMs": "offload_deletion_lag_ms",
 }
 
 func adminIsolation(b *Broker, r *adminRequest) (any, error) {

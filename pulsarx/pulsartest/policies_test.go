@@ -147,3 +147,64 @@ func TestPermissions(t *testing.T) {
 		})
 	}
 }
+
+// TestForeignPolicies: clusters and drivers of an offload that a broker does not have are refused as Pulsar does, and the limits of an
+// offload are fields of its policy, with a driver or without.
+func TestForeignPolicies(t *testing.T) {
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+			ns := fmt.Sprintf("public/foreign-%d", time.Now().UnixNano())
+			on.must(t, "PUT", "/namespaces/"+ns, "")
+			on.must(t, "PUT", "/persistent/"+ns+"/t", "")
+			for _, call := range []struct {
+				method, path, body string
+				status             int
+				want               string // in the answer
+			}{
+				{"POST", "/namespaces/$N/replication", `["nowhere"]`, 403, "Invalid cluster id: nowhere"},
+				{"POST", "/namespaces/$N/replication", `["standalone","nowhere"]`, 403, "Invalid cluster id: nowhere"},
+				{"POST", "/namespaces/$N/replication", `[]`, 412, "ClusterIds should not be null or empty"},
+				{"POST", "/namespaces/$N/replication", `["standalone"]`, 204, ""},
+				{"GET", "/namespaces/$N/replication", "", 200, `["standalone"]`},
+				{"POST", "/persistent/$N/t/replication", `["nowhere"]`, 412, "Can not remove local cluster"},
+				{"POST", "/persistent/$N/t/replication", `["standalone","nowhere"]`, 403, "Invalid cluster id: nowhere"},
+				{"POST", "/persistent/$N/t/replication", `[]`, 412, "ClusterIds should not be null or empty"},
+				{"POST", "/namespaces/$N/allowedClusters", `["nowhere"]`, 403, "Cluster [nowhere] is not in the list of allowed clusters"},
+				{"POST", "/namespaces/$N/allowedClusters", `[]`, 400, "Allowed clusters do not contain the replication cluster [standalone]"},
+
+				{"PUT", "/namespaces/$N/offloadThreshold", "7", 204, ""},
+				{"GET", "/namespaces/$N/offloadPolicies", "", 200, `"managedLedgerOffloadThresholdInBytes":7`},
+				{"PUT", "/namespaces/$N/offloadThresholdInSeconds", "9", 204, ""},
+				{"PUT", "/namespaces/$N/offloadDeletionLagMs", "11", 204, ""},
+				{"GET", "/namespaces/$N/offloadPolicies", "", 200, `"managedLedgerOffloadDeletionLagInMillis":11`},
+				{"GET", "/namespaces/$N/offloadThreshold", "", 200, "7"},
+				{"GET", "/namespaces/$N/offloadThresholdInSeconds", "", 200, "9"},
+				{"DELETE", "/namespaces/$N/offloadDeletionLagMs", "", 204, ""},
+				{"GET", "/namespaces/$N/offloadThreshold", "", 200, "7"},
+				{"PUT", "/namespaces/$N/offloadThreshold", `"x"`, 400, ""},
+				{"DELETE", "/namespaces/$N/offloadThreshold", "", 412, "Invalid bundle range"},
+				{"GET", "/namespaces/$N", "", 200, `"offload_threshold":-1`},
+				{"DELETE", "/namespaces/$N/removeOffloadPolicies", "", 204, ""},
+				{"GET", "/namespaces/$N/offloadThreshold", "", 200, "-1"},
+				{"POST", "/namespaces/$N/offloadPolicies", `{}`, 412, "The driver is not supported"},
+				{"POST", "/namespaces/$N/offloadPolicies", `{"managedLedgerOffloadDriver":"nope"}`, 412, "The driver is not supported"},
+				{"POST", "/namespaces/$N/offloadPolicies", `{"managedLedgerOffloadDriver":"azureblob"}`, 412, "The bucket must be specified"},
+				{"POST", "/namespaces/$N/offloadPolicies", `{"managedLedgerOffloadDriver":"filesystem"}`, 204, ""},
+				{"POST", "/namespaces/$N/offloadPolicies", `{"managedLedgerOffloadDriver":"aws-s3","s3ManagedLedgerOffloadBucket":"b"}`, 204, ""},
+				{"PUT", "/namespaces/$N/offloadThreshold", "17", 204, ""},
+				{"GET", "/namespaces/$N/offloadPolicies", "", 200, `"managedLedgerOffloadThresholdInBytes":17`},
+				{"GET", "/namespaces/$N/offloadPolicies", "", 200, `"managedLedgerOffloadDriver":"aws-s3"`},
+				{"POST", "/persistent/$N/t/offloadPolicies", `{"managedLedgerOffloadThresholdInBytes":5}`, 412, "The driver is not supported"},
+			} {
+				status, answer := on.admin(call.method, strings.ReplaceAll(call.path, "$N", ns), call.body)
+				if status == http.StatusOK && answer == "" {
+					status = http.StatusNoContent // says as much
+				}
+				if status != call.status || !strings.Contains(answer, call.want) {
+					t.Errorf("%s %s %s:\n got %d %s\nwant %d %s", call.method, call.path, call.body, status, answer, call.status, call.want)
+				}
+			}
+		})
+	}
+}
