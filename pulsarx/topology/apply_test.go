@@ -140,7 +140,7 @@ func eventually(tb testing.TB, what string, ok func() bool) {
 
 // TestServerRefuses: Apply stops where the server refuses, says what is done and what is not, and goes on when that is mended.
 func TestServerRefuses(t *testing.T) {
-	for name, start := range onlyReal {
+	for name, start := range servers {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
 			c := s.client(t)
@@ -484,6 +484,13 @@ func TestDeadLetterTopic(t *testing.T) {
 			go func() {
 				done <- consumer.Run(ctx, func(context.Context, []pulsarx.Message[string]) error { return pulsarx.Permanent(errors.New("bad")) })
 			}()
+			eventually(t, "the dead letter", func() bool { // before it, the writer's consumer may still hold the subscription
+				var stats struct {
+					Subscriptions map[string]struct{ MsgBacklog int }
+				}
+				err := c.Admin(t.Context(), "GET", "/persistent/"+tenant+"/events/orders-billing-DLQ/stats", nil, &stats)
+				return err == nil && stats.Subscriptions["dead-letters"].MsgBacklog == 1
+			})
 			drain(t, c, name+"-billing-DLQ", "dead-letters", 1)
 			cancel()
 			if err := <-done; err != nil {

@@ -25,7 +25,7 @@ func allOf(tb testing.TB, tenant string) topology.Topology {
 
 // TestAll: everything that can be declared is planned, applied, reads back as it was declared, and is dropped as one.
 func TestAll(t *testing.T) {
-	for name, start := range onlyReal {
+	for name, start := range servers {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
 			c := s.client(t)

@@ -70,9 +70,6 @@ func TestPolicies(t *testing.T) {
 			apply(t, c, declare("namespace", "permissions: {}"), topology.Options{})
 			for _, policy := range policies {
 				for _, level := range []string{"namespace", "topic"} {
-					if name == "pulsartest" && strings.HasPrefix(policy.first, "{threshold") { // see onlyReal
-						continue
-					}
 					if level == "namespace" && !policy.namespace || level == "topic" && !policy.topic {
 						continue
 					}

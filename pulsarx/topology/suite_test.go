@@ -21,9 +21,6 @@ type server struct{ url, admin string }
 // servers are the in-process broker, and the real Pulsar where PULSAR_URL is set.
 var servers = map[string]func(testing.TB) server{"pulsartest": inProcess, "pulsar": realPulsar}
 
-// onlyReal is for what pulsartest leaves out: clusters that do not exist, and limits of an offload without a driver.
-var onlyReal = map[string]func(testing.TB) server{"pulsar": realPulsar}
-
 func inProcess(tb testing.TB) server {
 	tb.Helper()
 	broker, err := pulsartest.NewBroker(pulsartest.Options{})
