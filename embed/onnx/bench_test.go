@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	ort "github.com/yalue/onnxruntime_go"
 )
 
 // latency reports the median of the iterations, which a busy machine disturbs less than their mean.
@@ -40,15 +38,14 @@ func BenchmarkText(b *testing.B) {
 	b.Run("tokenizing", func(b *testing.B) {
 		b.ReportAllocs()
 		latency(b, func() {
-			if _, err := model.encode(text); err != nil {
+			if _, _, err := model.inputs(text, 0); err != nil {
 				b.Fatal(err)
 			}
 		})
 	})
 }
 
-// BenchmarkTexts embeds 96 texts of 8 to 60 tokens in batches of 32 in the order of arrival: as Embed does, one by one, and as onnxruntime_go
-// is commonly called, the whole batch padded to its longest text.
+// BenchmarkTexts embeds 96 texts of 8 to 60 tokens in batches of 32 in the order of arrival: as Embed does, and one by one.
 func BenchmarkTexts(b *testing.B) {
 	texts := words(96)
 	model := open(b, TextOptions{})
@@ -59,7 +56,6 @@ func BenchmarkTexts(b *testing.B) {
 	}{
 		{"batches", func(batch []string) { embedAll(b, model, batch...) }},
 		{"alone", func(batch []string) { embedAll(b, alone, batch...) }},
-		{"bare", func(batch []string) { embedBare(b, model, batch) }},
 	} {
 		b.Run(way.name, func(b *testing.B) {
 			b.ReportAllocs()
@@ -70,49 +66,6 @@ func BenchmarkTexts(b *testing.B) {
 			}
 			b.ReportMetric(float64(len(texts)*b.N)/b.Elapsed().Seconds(), "texts/s")
 		})
-	}
-}
-
-// embedBare runs the session on one padded batch, with an output that ONNX Runtime allocates.
-func embedBare(b *testing.B, t *Text, texts []string) {
-	b.Helper()
-	all := batch{inputs: make([]input, len(texts))}
-	rows, width := make([]int, len(texts)), 0
-	for i, s := range texts {
-		in, err := t.encode(s)
-		if err != nil {
-			b.Fatal(err)
-		}
-		all.inputs[i], rows[i], width = in, i, max(width, len(in.ids))
-	}
-	var values []ort.Value
-	for _, data := range all.tensors(rows, width, t.signature.inputs, 0) {
-		v, err := ort.NewTensor(ort.NewShape(int64(len(rows)), int64(width)), data)
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer destroy(b, v)
-		values = append(values, v)
-	}
-	out := []ort.Value{nil}
-	if err := t.session.Run(values, out); err != nil {
-		b.Fatal(err)
-	}
-	defer destroy(b, out[0])
-	hidden := out[0].(*ort.Tensor[float32]).GetData()
-	dims := t.model.Dimensions
-	for i := range rows {
-		n := len(all.inputs[i].ids)
-		if err := finish(poolMean.pool(hidden[i*width*dims:(i*width+n)*dims], n, dims), true); err != nil {
-			b.Fatal(err)
-		}
-	}
-}
-
-func destroy(b *testing.B, v ort.Value) {
-	b.Helper()
-	if err := v.Destroy(); err != nil {
-		b.Error(err)
 	}
 }
 

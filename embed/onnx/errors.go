@@ -14,6 +14,10 @@ var (
 	ErrUnsupported = errors.New("onnx: not supported")
 	// ErrDownload says that the pinned packages could not be fetched; the message says what to give by hand.
 	ErrDownload = errors.New("onnx: download")
+	// ErrProvider says that the execution provider asked for is not in the library, has no device, or can't run all of the graph.
+	ErrProvider = errors.New("onnx: execution provider")
+	// ErrTooLong says that a text has more tokens than the limit, where such texts are rejected.
+	ErrTooLong = errors.New("onnx: the text is too long")
 	// ErrVector says that the model answered NaN, an infinity, or zeros where a direction is needed, for one text.
 	ErrVector = errors.New("onnx: unusable vector")
 	// ErrClosed is Embed's answer after Close.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,18 +15,26 @@ import (
 	"strings"
 )
 
-// folder is what a sentence-transformers folder says about its model.
+// folder is what a model's folder says about its model.
 type folder struct {
-	name       string
-	onnx       string // path of the ONNX file
-	tokenizer  string // path of tokenizer.json
-	pooling    pooling
-	normalize  bool
-	limit      int // tokens, special tokens included; 0 where no file says
-	dimensions int
-	vocabulary int // token ids are below it; 0 where no file says
-	padID      int64
+	name          string
+	transformer   string // the folder with the files of the transformer
+	graph         string // path of the ONNX file or of model.safetensors
+	tokenizer     string // path of tokenizer.json
+	pooling       Pooling
+	normalize     bool
+	limit         int // tokens, special tokens included; 0 where no file says
+	dimensions    int
+	vocabulary    int // token ids are below it; 0 where no file says
+	padID         int64
+	firstPosition int64 // the position id of a text's first token
+	prompts       map[string]string
+	defaultPrompt string
+	promptLeftOut bool // of the pooling
 }
+
+// built says that the graph is built from weights.
+func (f folder) built() bool { return filepath.Base(f.graph) == weightsFile }
 
 // module is an entry of modules.json.
 type module struct {
@@ -33,8 +42,8 @@ type module struct {
 	Type string
 }
 
-// readFolder reads a folder as sentence-transformers saves it: modules.json leads to everything else. What it asks for and this
-// package lacks is ErrUnsupported, what is missing or contradicts itself is ErrModel.
+// readFolder reads a folder as sentence-transformers saves it, where modules.json leads to everything else, or as transformers does. What
+// it asks for and this package lacks is ErrUnsupported, what is missing or contradicts itself is ErrModel.
 func readFolder(dir, file string) (folder, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -50,6 +59,7 @@ func readFolder(dir, file string) (folder, error) {
 	if err != nil {
 		return folder{}, err
 	}
+	f.transformer = transformer
 	f.tokenizer = filepath.Join(transformer, "tokenizer.json")
 	if info, err := os.Stat(f.tokenizer); err != nil {
 		return folder{}, fmt.Errorf("%w: %w", ErrModel, err)
@@ -67,7 +77,7 @@ func readFolder(dir, file string) (folder, error) {
 	if err := f.readPooling(pool); err != nil {
 		return folder{}, err
 	}
-	f.onnx, err = findONNX(transformer, file)
+	f.graph, err = findGraph(transformer, file)
 	return f, err
 }
 
@@ -83,14 +93,14 @@ func folderName(dir string) string {
 	return filepath.Base(dir)
 }
 
-// readModules answers the folders of the transformer and of its pooling.
+// readModules answers the folders of the transformer and of its pooling, "" where the folder has none.
 func (f *folder) readModules(dir string) (transformer, pool string, err error) {
 	path := filepath.Join(dir, "modules.json")
 	var modules []module
 	if found, err := readJSON(path, &modules); err != nil {
 		return "", "", err
-	} else if !found {
-		return "", "", fmt.Errorf("%w: %s is missing: not a sentence-transformers folder, so its pooling is unknown", ErrModel, path)
+	} else if !found { // as transformers saves it; sentence-transformers takes the mean then
+		return dir, "", nil
 	}
 	kinds := make([]string, len(modules))
 	for i, m := range modules {
@@ -134,12 +144,13 @@ func (f *folder) readConfig(dir string) error {
 	if f.padID < 0 || f.vocabulary > 0 && f.padID >= int64(f.vocabulary) {
 		return fmt.Errorf("%w: %s: pad_token_id %d is outside of the vocabulary of %d", ErrModel, path, f.padID, f.vocabulary)
 	}
+	if slices.Contains(offsetPositions, c.ModelType) {
+		f.firstPosition = f.padID + 1
+	}
 	if c.MaxPosition == 0 {
 		return nil
 	}
-	if slices.Contains(offsetPositions, c.ModelType) {
-		c.MaxPosition -= int(f.padID) + 1
-	}
+	c.MaxPosition -= int(f.firstPosition)
 	return f.lower(float64(c.MaxPosition), path, "max_position_embeddings")
 }
 
@@ -203,43 +214,56 @@ func (f *folder) lower(limit float64, path, key string) error {
 
 func (f *folder) readPrompts(dir string) error {
 	var c struct {
-		DefaultPrompt *string `json:"default_prompt_name"`
+		Prompts       map[string]string `json:"prompts"`
+		DefaultPrompt *string           `json:"default_prompt_name"`
 	}
 	path := filepath.Join(dir, "config_sentence_transformers.json")
 	if _, err := readJSON(path, &c); err != nil {
 		return err
 	}
-	if c.DefaultPrompt != nil {
-		return fmt.Errorf("%w: %s: default_prompt_name %q", ErrUnsupported, path, *c.DefaultPrompt)
+	f.prompts = c.Prompts
+	if c.DefaultPrompt == nil {
+		return nil
+	}
+	f.defaultPrompt = *c.DefaultPrompt
+	if _, is := f.prompts[f.defaultPrompt]; !is {
+		return fmt.Errorf("%w: %s: default_prompt_name %q is none of its prompts", ErrModel, path, f.defaultPrompt)
 	}
 	return nil
 }
 
+// prompt returns the text of a prompt; "" names the folder's default.
+func (f folder) prompt(name string) (string, error) {
+	switch name {
+	case NoPrompt:
+		return "", nil
+	case "":
+		name = f.defaultPrompt
+	}
+	text, is := f.prompts[name]
+	switch {
+	case name == "":
+	case !is:
+		return "", fmt.Errorf("%w: no prompt %q; the folder has %q", ErrModel, name, slices.Sorted(maps.Keys(f.prompts)))
+	case text != "" && f.promptLeftOut:
+		return "", fmt.Errorf("%w: a pooling that leaves the prompt's tokens out (include_prompt)", ErrUnsupported)
+	}
+	return text, nil
+}
+
+// readPooling reads the pooling's folder; "" is the mean, and the dimension of config.json.
 func (f *folder) readPooling(dir string) error {
-	path := filepath.Join(dir, "config.json")
-	var c map[string]any
-	if found, err := readJSON(path, &c); err != nil {
+	c, path := map[string]any{}, filepath.Join(dir, "config.json")
+	if dir == "" {
+		f.pooling = Mean
+	} else if found, err := readJSON(path, &c); err != nil {
 		return err
 	} else if !found {
 		return fmt.Errorf("%w: %s is missing", ErrModel, path)
+	} else if err := f.readMode(path, c); err != nil {
+		return err
 	}
-	var modes []string
-	for key, v := range c {
-		if mode, is := strings.CutPrefix(key, "pooling_mode_"); is && v == true {
-			modes = append(modes, strings.TrimSuffix(strings.TrimSuffix(mode, "_tokens"), "_token"))
-		}
-	}
-	if mode, is := c["pooling_mode"].(string); is {
-		modes = append(modes, mode)
-	}
-	slices.Sort(modes)
-	if modes = slices.Compact(modes); len(modes) != 1 {
-		return fmt.Errorf("%w: %s: pooling modes %v; exactly one is known", ErrUnsupported, path, modes)
-	}
-	f.pooling = pooling(modes[0])
-	if !slices.Contains([]pooling{poolMean, poolCLS, poolMax, poolLast}, f.pooling) {
-		return fmt.Errorf("%w: %s: pooling mode %q", ErrUnsupported, path, f.pooling)
-	}
+	f.promptLeftOut = c["include_prompt"] == false
 	dims, is := c["word_embedding_dimension"].(float64)
 	if !is {
 		dims, is = c["embedding_dimension"].(float64)
@@ -257,11 +281,32 @@ func (f *folder) readPooling(dir string) error {
 	return nil
 }
 
+func (f *folder) readMode(path string, c map[string]any) error {
+	var modes []string
+	for key, v := range c {
+		if mode, is := strings.CutPrefix(key, "pooling_mode_"); is && v == true {
+			modes = append(modes, strings.TrimSuffix(strings.TrimSuffix(mode, "_tokens"), "_token"))
+		}
+	}
+	if mode, is := c["pooling_mode"].(string); is {
+		modes = append(modes, mode)
+	}
+	slices.Sort(modes)
+	if modes = slices.Compact(modes); len(modes) != 1 {
+		return fmt.Errorf("%w: %s: pooling modes %v; exactly one is known", ErrUnsupported, path, modes)
+	}
+	if f.pooling = Pooling(modes[0]); !f.pooling.known() {
+		return fmt.Errorf("%w: %s: pooling mode %q", ErrUnsupported, path, f.pooling)
+	}
+	return nil
+}
+
 // maxDimensions bounds what a folder can make a batch allocate.
 const maxDimensions = 1 << 16
 
-// findONNX chooses the graph: the file that the caller names, else model.onnx, else onnx/model.onnx, else the only other one.
-func findONNX(dir, file string) (string, error) {
+// findGraph chooses the graph: the file that the caller names, else model.onnx, else onnx/model.onnx, else the only other one, else
+// the weights that a graph can be built from.
+func findGraph(dir, file string) (string, error) {
 	if file != "" {
 		if !filepath.IsLocal(file) {
 			return "", fmt.Errorf("%w: File %q is not inside the folder", ErrModel, file)
@@ -287,7 +332,10 @@ func findONNX(dir, file string) (string, error) {
 	}
 	switch len(others) {
 	case 0:
-		return "", fmt.Errorf("%w: %s holds neither model.onnx nor onnx/model.onnx", ErrModel, dir)
+		if path := filepath.Join(dir, weightsFile); exists(path) {
+			return path, nil
+		}
+		return "", fmt.Errorf("%w: %s holds neither model.onnx nor onnx/model.onnx nor %s", ErrModel, dir, weightsFile)
 	case 1:
 		return filepath.Join(dir, filepath.FromSlash(others[0])), nil
 	}

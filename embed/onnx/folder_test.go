@@ -26,38 +26,43 @@ func TestReadFolder(t *testing.T) {
 		want   folder
 		onnx   string
 	}{
-		"plain":          {folder: base, want: folder{pooling: poolMean, limit: 16}},
-		"in a subfolder": {folder: moved, want: folder{pooling: poolMean, limit: 16, normalize: true}, onnx: "0_Transformer/onnx/model.onnx"},
+		"plain":          {folder: base, want: folder{pooling: Mean, limit: 16}},
+		"in a subfolder": {folder: moved, want: folder{pooling: Mean, limit: 16, normalize: true}, onnx: "0_Transformer/onnx/model.onnx"},
 		"limit of tokenizer": {
-			folder: base.with("sentence_bert_config.json", nil).with("tokenizer_config.json", files{"model_max_length": 9}), want: folder{pooling: poolMean, limit: 9},
+			folder: base.with("sentence_bert_config.json", nil).with("tokenizer_config.json", files{"model_max_length": 9}), want: folder{pooling: Mean, limit: 9},
 		},
-		"limit before the tokenizer's": {folder: base.with("tokenizer_config.json", files{"model_max_length": 9}), want: folder{pooling: poolMean, limit: 16}},
-		"limit beyond the positions":   {folder: base.with("sentence_bert_config.json", files{"max_seq_length": 600}), want: folder{pooling: poolMean, limit: 512}},
-		"limit of positions":           {folder: base.with("sentence_bert_config.json", nil), want: folder{pooling: poolMean, limit: 512}},
+		"limit before the tokenizer's": {folder: base.with("tokenizer_config.json", files{"model_max_length": 9}), want: folder{pooling: Mean, limit: 16}},
+		"limit beyond the positions":   {folder: base.with("sentence_bert_config.json", files{"max_seq_length": 600}), want: folder{pooling: Mean, limit: 512}},
+		"limit of positions":           {folder: base.with("sentence_bert_config.json", nil), want: folder{pooling: Mean, limit: 512}},
 		"limit in an older file": {
 			folder: base.with("sentence_bert_config.json", nil).with("sentence_distilbert_config.json", files{"max_seq_length": 12}),
-			want:   folder{pooling: poolMean, limit: 12},
+			want:   folder{pooling: Mean, limit: 12},
 		},
 		"no limit of its own": {
-			folder: base.with("sentence_bert_config.json", files{"max_seq_length": nil}).with("tokenizer_config.json", nil), want: folder{pooling: poolMean, limit: 512},
+			folder: base.with("sentence_bert_config.json", files{"max_seq_length": nil}).with("tokenizer_config.json", nil), want: folder{pooling: Mean, limit: 512},
 		},
 		"positions after the padding id": {
 			folder: base.with("sentence_bert_config.json", nil).with("config.json", files{"model_type": "xlm-roberta", "max_position_embeddings": 514, "pad_token_id": 1}),
-			want:   folder{pooling: poolMean, limit: 512, padID: 1},
+			want:   folder{pooling: Mean, limit: 512, padID: 1},
 		},
 		"no limit at all": {
-			folder: base.with("sentence_bert_config.json", nil).with("config.json", files{"max_position_embeddings": nil}), want: folder{pooling: poolMean},
+			folder: base.with("sentence_bert_config.json", nil).with("config.json", files{"max_position_embeddings": nil}), want: folder{pooling: Mean},
 		},
-		"cls":               {folder: base.with("1_Pooling/config.json", files{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}), want: folder{pooling: poolCLS, limit: 16}},
-		"max":               {folder: base.with("1_Pooling/config.json", files{"pooling_mode_max_tokens": true, "pooling_mode_mean_tokens": false}), want: folder{pooling: poolMax, limit: 16}},
-		"last":              {folder: base.with("1_Pooling/config.json", files{"pooling_mode_lasttoken": true, "pooling_mode_mean_tokens": false}), want: folder{pooling: poolLast, limit: 16}},
-		"mode as a word":    {folder: base.with("1_Pooling/config.json", files{"pooling_mode": "cls", "pooling_mode_mean_tokens": false}), want: folder{pooling: poolCLS, limit: 16}},
-		"byte order mark":   {folder: base.with("sentence_bert_config.json", []byte("\xef\xbb\xbf{\"max_seq_length\": 7}")), want: folder{pooling: poolMean, limit: 7}},
-		"named file":        {folder: base.with("onnx/small.onnx", []byte("g")), file: "onnx/small.onnx", want: folder{pooling: poolMean, limit: 16}, onnx: "onnx/small.onnx"},
-		"both places":       {folder: base.with("onnx/model.onnx", []byte("g")), want: folder{pooling: poolMean, limit: 16}},
-		"only other":        {folder: base.with("onnx/small.onnx", []byte("g")).with("model.onnx", nil), want: folder{pooling: poolMean, limit: 16}, onnx: "onnx/small.onnx"},
-		"no prompts":        {folder: base.with("config_sentence_transformers.json", files{"prompts": files{}, "default_prompt_name": nil}), want: folder{pooling: poolMean, limit: 16}},
-		"DistilBERT's size": {folder: base.with("config.json", files{"hidden_size": nil, "dim": testDims}), want: folder{pooling: poolMean, limit: 16}},
+		"cls":                      {folder: base.with("1_Pooling/config.json", files{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}), want: folder{pooling: CLS, limit: 16}},
+		"max":                      {folder: base.with("1_Pooling/config.json", files{"pooling_mode_max_tokens": true, "pooling_mode_mean_tokens": false}), want: folder{pooling: Max, limit: 16}},
+		"last":                     {folder: base.with("1_Pooling/config.json", files{"pooling_mode_lasttoken": true, "pooling_mode_mean_tokens": false}), want: folder{pooling: LastToken, limit: 16}},
+		"weighted mean":            {folder: base.with("1_Pooling/config.json", files{"pooling_mode_weightedmean_tokens": true, "pooling_mode_mean_tokens": false}), want: folder{pooling: WeightedMean, limit: 16}},
+		"as transformers saves it": {folder: base.with("modules.json", nil).with("1_Pooling/config.json", nil), want: folder{pooling: Mean, limit: 16}},
+		"weights alone":            {folder: base.with("model.onnx", nil).with("model.safetensors", []byte("w")), want: folder{pooling: Mean, limit: 16}, onnx: "model.safetensors"},
+		"a graph before weights":   {folder: base.with("model.safetensors", []byte("w")), want: folder{pooling: Mean, limit: 16}},
+		"weights by name":          {folder: base.with("model.safetensors", []byte("w")), file: "model.safetensors", want: folder{pooling: Mean, limit: 16}, onnx: "model.safetensors"},
+		"mode as a word":           {folder: base.with("1_Pooling/config.json", files{"pooling_mode": "cls", "pooling_mode_mean_tokens": false}), want: folder{pooling: CLS, limit: 16}},
+		"byte order mark":          {folder: base.with("sentence_bert_config.json", []byte("\xef\xbb\xbf{\"max_seq_length\": 7}")), want: folder{pooling: Mean, limit: 7}},
+		"named file":               {folder: base.with("onnx/small.onnx", []byte("g")), file: "onnx/small.onnx", want: folder{pooling: Mean, limit: 16}, onnx: "onnx/small.onnx"},
+		"both places":              {folder: base.with("onnx/model.onnx", []byte("g")), want: folder{pooling: Mean, limit: 16}},
+		"only other":               {folder: base.with("onnx/small.onnx", []byte("g")).with("model.onnx", nil), want: folder{pooling: Mean, limit: 16}, onnx: "onnx/small.onnx"},
+		"no prompts":               {folder: base.with("config_sentence_transformers.json", files{"prompts": files{}, "default_prompt_name": nil}), want: folder{pooling: Mean, limit: 16}},
+		"DistilBERT's size":        {folder: base.with("config.json", files{"hidden_size": nil, "dim": testDims}), want: folder{pooling: Mean, limit: 16}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -69,8 +74,8 @@ func TestReadFolder(t *testing.T) {
 			if test.onnx == "" {
 				test.onnx = "model.onnx"
 			}
-			if got.onnx != filepath.Join(dir, filepath.FromSlash(test.onnx)) {
-				t.Errorf("graph %s, want %s", got.onnx, test.onnx)
+			if got.graph != filepath.Join(dir, filepath.FromSlash(test.onnx)) {
+				t.Errorf("graph %s, want %s", got.graph, test.onnx)
 			}
 			if got.name != "test-model" || got.dimensions != testDims || got.vocabulary != len(testVocabulary) || filepath.Base(got.tokenizer) != "tokenizer.json" {
 				t.Errorf("read %+v", got)
@@ -98,7 +103,6 @@ func TestReadFolderErrors(t *testing.T) {
 		err    error
 		says   string
 	}{
-		"no modules.json":         {folder: base.with("modules.json", nil), err: ErrModel, says: "modules.json"},
 		"modules.json no JSON":    {folder: base.with("modules.json", []byte("[{")), err: ErrModel, says: "modules.json"},
 		"modules.json no list":    {folder: base.with("modules.json", []byte("{}")), err: ErrModel, says: "modules.json"},
 		"no modules":              {folder: base.with("modules.json", []byte("[]")), err: ErrUnsupported, says: "modules.json"},
@@ -116,7 +120,7 @@ func TestReadFolderErrors(t *testing.T) {
 		"File is outside":         {folder: base, file: "../model.onnx", err: ErrModel, says: "../model.onnx"},
 		"two pooling modes":       {folder: base.with("1_Pooling/config.json", files{"pooling_mode_cls_token": true}), err: ErrUnsupported, says: "[cls mean]"},
 		"no pooling mode":         {folder: base.with("1_Pooling/config.json", files{"pooling_mode_mean_tokens": false}), err: ErrUnsupported, says: "pooling modes []"},
-		"weighted mean":           {folder: base.with("1_Pooling/config.json", files{"pooling_mode_mean_tokens": false, "pooling_mode_weightedmean_tokens": true}), err: ErrUnsupported, says: "weightedmean"},
+		"an unknown mode":         {folder: base.with("1_Pooling/config.json", files{"pooling_mode_mean_tokens": false, "pooling_mode_mean_sqrt_len_tokens": true}), err: ErrUnsupported, says: "mean_sqrt_len"},
 		"dimensions disagree":     {folder: base.with("1_Pooling/config.json", files{"word_embedding_dimension": 8}), err: ErrModel, says: "hidden_size 4"},
 		"no dimension":            {folder: base.with("1_Pooling/config.json", files{"word_embedding_dimension": nil}).with("config.json", files{"hidden_size": nil}), err: ErrModel, says: "dimension"},
 		"a huge dimension":        {folder: base.with("1_Pooling/config.json", files{"word_embedding_dimension": 1e12}).with("config.json", files{"hidden_size": nil}), err: ErrModel, says: "dimension"},
@@ -125,8 +129,10 @@ func TestReadFolderErrors(t *testing.T) {
 		"padding id out of range": {folder: base.with("config.json", files{"pad_token_id": 99}), err: ErrModel, says: "pad_token_id"},
 		"truncation at the left":  {folder: base.with("tokenizer_config.json", files{"truncation_side": "left"}), err: ErrUnsupported, says: "truncation_side"},
 		"lower-casing":            {folder: base.with("sentence_bert_config.json", files{"do_lower_case": true}), err: ErrUnsupported, says: "do_lower_case"},
-		"a default prompt":        {folder: base.with("config_sentence_transformers.json", files{"default_prompt_name": "query"}), err: ErrUnsupported, says: "query"},
-		"a huge config":           {folder: base.with("config.json", make([]byte, maxConfig+1)), err: ErrModel, says: "longer than"},
+		"a default prompt without a text": {
+			folder: base.with("config_sentence_transformers.json", files{"default_prompt_name": "query"}), err: ErrModel, says: "query",
+		},
+		"a huge config": {folder: base.with("config.json", make([]byte, maxConfig+1)), err: ErrModel, says: "longer than"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -34,8 +34,11 @@ type value struct {
 var elemNames = map[int]string{1: "float32", 6: "int32", 7: "int64", 10: "float16", 11: "float64", 16: "bfloat16"}
 
 const (
-	elemFloat32 = 1
-	elemInt64   = 7
+	elemFloat32  = 1
+	elemUint8    = 2
+	elemInt64    = 7
+	elemFloat16  = 10
+	elemBFloat16 = 16
 )
 
 func (v value) String() string {

@@ -3,28 +3,23 @@ package onnx
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
-// pooling says how the vectors of a text's tokens become one, in sentence-transformers' names.
-type pooling string
-
-const (
-	poolMean pooling = "mean"
-	poolCLS  pooling = "cls"
-	poolMax  pooling = "max"
-	poolLast pooling = "lasttoken"
-)
+func (p Pooling) known() bool {
+	return slices.Contains([]Pooling{Mean, CLS, Max, LastToken, WeightedMean}, p)
+}
 
 // pool makes one vector of n token vectors that lie one after the other in hidden. Only real tokens are given: padding is cut off by
 // the caller, not multiplied by zero, so that whatever a graph answers for padding does not matter.
-func (p pooling) pool(hidden []float32, n, dims int) []float32 {
+func (p Pooling) pool(hidden []float32, n, dims int) []float32 {
 	vector := make([]float32, dims)
 	switch p {
-	case poolCLS:
+	case CLS:
 		copy(vector, hidden[:dims])
-	case poolLast:
+	case LastToken:
 		copy(vector, hidden[(n-1)*dims:n*dims])
-	case poolMax:
+	case Max:
 		copy(vector, hidden[:dims])
 		for t := 1; t < n; t++ {
 			for d, x := range hidden[t*dims : (t+1)*dims] {
@@ -33,21 +28,42 @@ func (p pooling) pool(hidden []float32, n, dims int) []float32 {
 				}
 			}
 		}
-	case poolMean:
-		sums := make([]float64, dims)
+	case Mean, WeightedMean:
+		m := newMean(dims)
 		for t := range n {
-			for d, x := range hidden[t*dims : (t+1)*dims] {
-				sums[d] += float64(x)
+			weight := 1.0
+			if p == WeightedMean {
+				weight = float64(t + 1)
 			}
+			m.add(hidden[t*dims:(t+1)*dims], weight)
 		}
-		for d, sum := range sums {
-			vector[d] = float32(sum / float64(n))
-		}
+		m.divide(vector)
 	}
 	return vector
 }
 
-// finish scales the vector to length 1 where the folder asks for it, and refuses what nothing can be compared with.
+// mean is a weighted mean of vectors, in 64 bits.
+type mean struct {
+	sums  []float64
+	total float64
+}
+
+func newMean(dims int) *mean { return &mean{sums: make([]float64, dims)} }
+
+func (m *mean) add(vector []float32, weight float64) {
+	for d, x := range vector {
+		m.sums[d] += weight * float64(x)
+	}
+	m.total += weight
+}
+
+func (m *mean) divide(to []float32) {
+	for d, sum := range m.sums {
+		to[d] = float32(sum / m.total)
+	}
+}
+
+// finish scales the vector to length 1 where that is wanted, and refuses what nothing can be compared with.
 func finish(vector []float32, normalize bool) error {
 	var square float64
 	for d, x := range vector {

@@ -54,31 +54,90 @@ func loadLibrary(path, from string) error {
 	return nil
 }
 
-// newSession loads the graph for runs on so many threads.
-func newSession(path string, s signature, threads int) (*ort.DynamicAdvancedSession, error) {
+// newSession loads the graph at path; built is the graph, where path holds only its weights.
+func newSession(path string, built []byte, s signature, o TextOptions) (*ort.DynamicAdvancedSession, error) {
 	options, err := ort.NewSessionOptions()
 	if err != nil {
 		return nil, fmt.Errorf("onnx: session options: %w", err)
 	}
 	defer options.Destroy() //nolint:errcheck // it only frees memory
-	for _, set := range []func() error{
-		func() error { return options.SetIntraOpNumThreads(threads) },
-		func() error { return options.SetInterOpNumThreads(1) },
-		// Spinning threads wait for work at full load: beside a consumer that waits most of the time they take its CPU.
-		func() error { return options.AddSessionConfigEntry("session.intra_op.allow_spinning", "0") },
-		// A memory pattern is kept for every shape that was ever run, and texts come in all lengths.
-		func() error { return options.SetMemPattern(false) },
-		func() error { return options.SetLogSeverityLevel(ort.LoggingLevelFatal) },
-	} {
-		if err := set(); err != nil {
-			return nil, fmt.Errorf("onnx: session options: %w", err)
+	if err := configure(options, o); err != nil {
+		return nil, fmt.Errorf("onnx: session options: %w", err)
+	}
+	if err := provide(options, o.Provider); err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrProvider, o.Provider.Name, oneLine(err))
+	}
+	var session *ort.DynamicAdvancedSession
+	if built == nil {
+		session, err = ort.NewDynamicAdvancedSession(path, s.inputs, []string{s.output}, options)
+	} else {
+		err = options.AddSessionConfigEntry("session.model_external_initializers_file_folder_path", filepath.Dir(path))
+		if err == nil {
+			session, err = ort.NewDynamicAdvancedSessionWithONNXData(built, s.inputs, []string{s.output}, options)
 		}
 	}
-	session, err := ort.NewDynamicAdvancedSession(path, s.inputs, []string{s.output}, options)
+	if err != nil && o.Provider.Name != CPU && strings.Contains(err.Error(), "fallback") {
+		return nil, fmt.Errorf("%w: %s: %w", ErrProvider, o.Provider.Name, oneLine(err))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: %w", ErrModel, path, oneLine(err))
 	}
 	return session, nil
+}
+
+func configure(options *ort.SessionOptions, o TextOptions) error {
+	spin := "0" // spinning threads take the CPU from a consumer beside them that waits most of the time
+	if o.Spin {
+		spin = "1"
+	}
+	return errors.Join(
+		options.SetIntraOpNumThreads(o.Threads),
+		options.SetInterOpNumThreads(1),
+		options.AddSessionConfigEntry("session.intra_op.allow_spinning", spin),
+		options.SetCpuMemArena(!o.NoArena),
+		// A memory pattern is kept for every shape that was ever run, and texts come in all lengths.
+		options.SetMemPattern(false),
+		options.SetLogSeverityLevel(ort.LoggingLevelFatal),
+	)
+}
+
+// provide asks for the execution provider, and that nothing is left to the CPU.
+func provide(options *ort.SessionOptions, p Provider) error {
+	if p.Name == CPU {
+		return nil
+	}
+	if !p.AllowCPU {
+		if err := options.AddSessionConfigEntry("session.disable_cpu_ep_fallback", "1"); err != nil {
+			return err
+		}
+	}
+	switch p.Name {
+	case CUDA:
+		c, err := ort.NewCUDAProviderOptions()
+		if err != nil {
+			return err
+		}
+		defer c.Destroy() //nolint:errcheck // it only frees memory
+		if err := c.Update(p.settings()); err != nil {
+			return err
+		}
+		return options.AppendExecutionProviderCUDA(c)
+	case TensorRT:
+		c, err := ort.NewTensorRTProviderOptions()
+		if err != nil {
+			return err
+		}
+		defer c.Destroy() //nolint:errcheck // it only frees memory
+		if err := c.Update(p.settings()); err != nil {
+			return err
+		}
+		return options.AppendExecutionProviderTensorRT(c)
+	case CoreML:
+		return options.AppendExecutionProviderCoreMLV2(p.settings())
+	case OpenVINO:
+		return options.AppendExecutionProviderOpenVINO(p.settings())
+	}
+	return options.AppendExecutionProviderDirectML(p.Device)
 }
 
 // oneLine takes the line breaks out of ONNX Runtime's messages.

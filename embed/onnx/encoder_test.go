@@ -1,0 +1,305 @@
+//go:build cgo
+
+package onnx
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// architectureGolden is a line of testdata/architectures.jsonl.gz, which testdata/architectures.py made with transformers.
+type architectureGolden struct {
+	Name    string
+	Config  files
+	Weights string // base64
+	Texts   []struct {
+		IDs        []int32
+		Mean, Last []float32
+	}
+}
+
+func architectureGoldens(tb testing.TB) []architectureGolden {
+	tb.Helper()
+	f, err := os.Open(filepath.Join("testdata", "architectures.jsonl.gz"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer func() { _ = f.Close() }() // only read from
+	in, err := gzip.NewReader(f)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var all []architectureGolden
+	for lines := json.NewDecoder(in); ; {
+		var g architectureGolden
+		if err := lines.Decode(&g); errors.Is(err, io.EOF) {
+			return all
+		} else if err != nil {
+			tb.Fatal(err)
+		}
+		all = append(all, g)
+	}
+}
+
+// folder is a model folder with the golden's weights in the place of a graph. The tokenizer and its vocabulary are those of testFolder.
+func (g architectureGolden) folder(tb testing.TB) files {
+	tb.Helper()
+	weights, err := base64.StdEncoding.DecodeString(g.Weights)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	f := testFolder(nil).with("model.onnx", nil).with("model.safetensors", weights)
+	f["config.json"] = g.Config
+	return f.with("1_Pooling/config.json", files{"word_embedding_dimension": 24}).with("sentence_bert_config.json", files{"max_seq_length": 190})
+}
+
+// TestArchitectures compares graphs that are built from weights with transformers: texts alone, and packed with others.
+func TestArchitectures(t *testing.T) {
+	t.Parallel()
+	goldens := architectureGoldens(t)
+	if len(goldens) < 10 {
+		t.Fatalf("%d goldens", len(goldens))
+	}
+	for _, g := range goldens {
+		t.Run(g.Name, func(t *testing.T) {
+			t.Parallel()
+			for _, pooling := range []Pooling{Mean, LastToken} {
+				text := open(t, TextOptions{Dir: g.folder(t).write(t), Pooling: pooling})
+				inputs, want := make([]input, len(g.Texts)), make([][]float32, len(g.Texts))
+				for i, one := range g.Texts {
+					inputs[i] = input{i, one.IDs, make([]int32, len(one.IDs))}
+					if want[i] = one.Mean; pooling == LastToken {
+						want[i] = one.Last
+					}
+				}
+				together, err := text.run(t.Context(), inputs)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range inputs {
+					alone, err := text.run(t.Context(), inputs[i:i+1])
+					if err != nil {
+						t.Fatal(err)
+					}
+					if d := apart(alone[0], want[i]); d > 1e-5 {
+						t.Errorf("%s of %d tokens: differs by %g from transformers", pooling, len(inputs[i].ids), d)
+					}
+					if d := apart(together[i], alone[0]); d > 1e-5 { // of components up to 5, of weights that make much of little
+						t.Errorf("%s of %d tokens: differs by %g in company", pooling, len(inputs[i].ids), d)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestInt8 checks that 8-bit weights point where the original ones do, and that nobody's company changes them.
+func TestInt8(t *testing.T) {
+	t.Parallel()
+	text := open(t, TextOptions{Precision: Int8})
+	if text.Model().Fingerprint == open(t, TextOptions{}).Model().Fingerprint {
+		t.Error("int8 has the fingerprint of fp32")
+	}
+	sum, lowest, all := 0.0, 1.0, goldens(t)
+	var texts []string
+	for _, g := range all {
+		texts = append(texts, g.Text)
+	}
+	together := embedAll(t, text, texts...)
+	for i, g := range all {
+		alone := embedAll(t, text, g.Text)[0]
+		if d := apart(alone, together[i]); d != 0 {
+			t.Errorf("%.40q: differs by %g in company", g.Text, d)
+		}
+		c := cosine(alone, g.Embedding)
+		sum, lowest = sum+c, min(lowest, c)
+	}
+	t.Logf("cosine to fp32: mean %.5f, lowest %.5f", sum/float64(len(all)), lowest)
+	if lowest < 0.998 || sum/float64(len(all)) < 0.999 {
+		t.Errorf("cosine to fp32: mean %.5f, lowest %.5f", sum/float64(len(all)), lowest)
+	}
+	for _, g := range architectureGoldens(t) { // sizes that are no multiple of a block
+		text := open(t, TextOptions{Dir: g.folder(t).write(t), Precision: Int8})
+		got, err := text.run(t.Context(), []input{{0, g.Texts[4].IDs, make([]int32, len(g.Texts[4].IDs))}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c := cosine(got[0], g.Texts[4].Mean); c < 0.995 {
+			t.Errorf("%s: cosine %f", g.Name, c)
+		}
+	}
+}
+
+func TestQuantize(t *testing.T) {
+	t.Parallel()
+	row := make([]float32, 40)
+	for i := range row {
+		row[i] = float32(i) - 20
+	}
+	codes, steps := quantize(slices.Concat(row, make([]float32, 40)), 40)
+	if len(codes) != 4*quantizationBlock || len(steps) != 4 || steps[2] != 0 {
+		t.Fatalf("%d codes, steps %v", len(codes), steps)
+	}
+	for i, x := range row {
+		if got := float32(int(codes[i])-128) * steps[i/quantizationBlock]; math.Abs(float64(got-x)) > float64(steps[i/quantizationBlock])/2+1e-6 {
+			t.Errorf("%v became %v", x, got)
+		}
+	}
+	for i, c := range codes[40:] {
+		if c != 128 {
+			t.Errorf("code %d of zeros is %d", i, c)
+		}
+	}
+}
+
+// TestBuildErrors: what a graph can't be built from is named.
+func TestBuildErrors(t *testing.T) {
+	t.Parallel()
+	g := architectureGoldens(t)[0]
+	whole := g.folder(t)
+	weights := whole["model.safetensors"].([]byte)
+	tests := map[string]struct {
+		folder files
+		err    error
+		says   string
+	}{
+		"another architecture": {whole.with("config.json", files{"model_type": "modernbert"}), ErrUnsupported, `"modernbert"`},
+		"no architecture":      {whole.with("config.json", files{"model_type": nil}), ErrUnsupported, "bert, camembert, distilbert, mpnet, roberta, xlm-roberta"},
+		"another activation":   {whole.with("config.json", files{"hidden_act": "mish"}), ErrUnsupported, `"mish"`},
+		"relative positions":   {whole.with("config.json", files{"position_embedding_type": "relative_key"}), ErrUnsupported, "relative_key"},
+		"a decoder":            {whole.with("config.json", files{"is_decoder": true}), ErrUnsupported, "is_decoder"},
+		"more layers":          {whole.with("config.json", files{"num_hidden_layers": 3}), ErrModel, "encoder.layer.2."},
+		"no layers":            {whole.with("config.json", files{"num_hidden_layers": 0}), ErrModel, "0 layers"},
+		"heads that don't fit": {whole.with("config.json", files{"num_attention_heads": 5}), ErrModel, "5 heads"},
+		"another size":         {whole.with("config.json", files{"hidden_size": 48}).with("1_Pooling/config.json", files{"word_embedding_dimension": 48}), ErrModel, "[61 24]"},
+		"no safetensors":       {whole.with("model.safetensors", []byte("no weights")), ErrModel, "not a safetensors file"},
+		"cut short":            {whole.with("model.safetensors", weights[:len(weights)-1]), ErrModel, "bytes"},
+		"a pointer of LFS":     {whole.with("model.safetensors", []byte(lfsPointer+".github.com/spec/v1\n")), ErrModel, "git lfs pull"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := NewText(t.Context(), TextOptions{Dir: test.folder.write(t)})
+			if !errors.Is(err, test.err) || !strings.Contains(err.Error(), test.says) {
+				t.Errorf("error %v, want %v that says %q", err, test.err, test.says)
+			}
+		})
+	}
+}
+
+// TestWeightsBehindLink: Hugging Face's download cache keeps files elsewhere and links to them.
+func TestWeightsBehindLink(t *testing.T) {
+	t.Parallel()
+	dir := architectureGoldens(t)[0].folder(t).write(t)
+	elsewhere := filepath.Join(t.TempDir(), "blob")
+	if err := os.Rename(filepath.Join(dir, "model.safetensors"), elsewhere); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(elsewhere, filepath.Join(dir, "model.safetensors")); err != nil {
+		t.Skip(err)
+	}
+	embedAll(t, open(t, TextOptions{Dir: dir}), "red", "the blue cup")
+}
+
+// TestPackedNaN: a text that makes the numbers of its own tokens unusable does not make those of its neighbours so (TEI#51).
+func TestPackedNaN(t *testing.T) {
+	t.Parallel()
+	g := architectureGoldens(t)[0]
+	f := g.folder(t)
+	b := bytes.Clone(f["model.safetensors"].([]byte))
+	table, err := readTable(bytes.NewReader(b), int64(len(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	words := table["embeddings.word_embeddings.weight"]
+	binary.LittleEndian.PutUint32(b[words.from+4*24*badID:], math.Float32bits(float32(math.NaN())))
+	text := open(t, TextOptions{Dir: f.with("model.safetensors", b).write(t)})
+	vectors, err := text.Embed(t.Context(), []string{"red", "a bad cup", "the blue sea"})
+	var items interface{ ItemErrors() []error }
+	if !errors.As(err, &items) || !errors.Is(items.ItemErrors()[1], ErrVector) || items.ItemErrors()[0] != nil || items.ItemErrors()[2] != nil {
+		t.Fatalf("error %v", err)
+	}
+	if vectors[0] == nil || vectors[1] != nil || vectors[2] == nil {
+		t.Errorf("vectors %v", vectors)
+	}
+}
+
+func TestSafetensors(t *testing.T) {
+	t.Parallel()
+	file := func(header string, data int) []byte {
+		return append(append(binary.LittleEndian.AppendUint64(nil, uint64(len(header))), header...), make([]byte, data)...)
+	}
+	tests := map[string]struct {
+		file []byte
+		says string // "": no error
+	}{
+		"whole":               {file(`{"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"__metadata__":{"format":"pt"}}`, 24), ""},
+		"a scalar":            {file(`{"a":{"dtype":"F32","shape":[],"data_offsets":[0,4]}}`, 4), ""},
+		"another type":        {file(`{"a":{"dtype":"I64","shape":[1],"data_offsets":[0,8]}}`, 8), ""},
+		"empty":               {nil, "cut short"},
+		"header beyond file":  {[]byte("\xff\xff\xff\xff\xff\xff\xff\x7f{}"), "header of"},
+		"header is no object": {file(`[1]`, 0), "cannot unmarshal"},
+		"beyond the file":     {file(`{"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}`, 23), "bytes 0 to 24 of 23"},
+		"backwards":           {file(`{"a":{"dtype":"F32","shape":[0],"data_offsets":[8,4]}}`, 24), "bytes 8 to 4"},
+		"before the data":     {file(`{"a":{"dtype":"F32","shape":[2],"data_offsets":[-8,0]}}`, 24), "bytes -8 to 0"},
+		"shape and size":      {file(`{"a":{"dtype":"F16","shape":[2,3],"data_offsets":[0,24]}}`, 24), "shape [2 3] of F16 in 24 bytes"},
+		"shape that overflows": {
+			file(`{"a":{"dtype":"F32","shape":[4294967296,4294967296,4294967296],"data_offsets":[0,0]}}`, 0), "shape [4294967296",
+		},
+		"negative shape": {file(`{"a":{"dtype":"F32","shape":[-2,-3],"data_offsets":[0,24]}}`, 24), "shape [-2 -3]"},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := readTable(bytes.NewReader(test.file), int64(len(test.file)))
+			if (err == nil) != (test.says == "") || err != nil && (!errors.Is(err, errNotSafetensors) || !strings.Contains(err.Error(), test.says)) {
+				t.Errorf("error %v, want one that says %q", err, test.says)
+			}
+		})
+	}
+}
+
+func FuzzSafetensors(f *testing.F) {
+	f.Add([]byte("\x3e\x00\x00\x00\x00\x00\x00\x00" + `{"a":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}}     ` + strings.Repeat("x", 24)))
+	f.Add([]byte("\x02\x00\x00\x00\x00\x00\x00\x00{}"))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		tensors, err := readTable(bytes.NewReader(file), int64(len(file)))
+		if err != nil {
+			return
+		}
+		for name, x := range tensors {
+			if x.from < 8 || x.size < 0 || x.from+x.size > int64(len(file)) {
+				t.Errorf("%q lies at %d to %d of %d", name, x.from, x.from+x.size, len(file))
+			}
+			decodeFloats(nil, file[x.from:x.from+x.size], x.elem)
+		}
+	})
+}
+
+func TestHalfFloats(t *testing.T) {
+	t.Parallel()
+	for h, want := range map[uint16]float64{
+		0x0000: 0, 0x3c00: 1, 0xc000: -2, 0x7bff: 65504, 0x0001: 0x1p-24, 0x03ff: 0x3ffp-24, 0x0400: 0x1p-14, 0x3555: 0.333251953125, 0x7c00: math.Inf(1),
+	} {
+		if got := halfFloat(h); float64(got) != want {
+			t.Errorf("%#04x: %v, want %v", h, got, want)
+		}
+	}
+	if x := halfFloat(0x7e00); x == x {
+		t.Errorf("not a number became %v", x)
+	}
+	if got := decodeFloats(nil, []byte{0x80, 0x3f, 0x00, 0xc0}, elemBFloat16); got[0] != 1 || got[1] != -2 {
+		t.Errorf("bfloat16: %v", got)
+	}
+}

@@ -1,0 +1,165 @@
+//go:build cgo
+
+package onnx
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"runtime"
+	"sync"
+
+	ort "github.com/yalue/onnxruntime_go"
+
+	"github.com/tidemark-go/tidemark/embed"
+	"github.com/tidemark-go/tidemark/embed/tokenizer"
+)
+
+// engine is a model that was loaded: everything but the prompt.
+type engine struct {
+	options     TextOptions
+	folder      folder
+	tokenizer   *tokenizer.Tokenizer
+	specials    specials
+	signature   signature
+	fingerprint string
+	session     *ort.DynamicAdvancedSession
+	batchTokens int
+	slots       chan []float32 // one a run at the same time, which bounds memory and threads; what the last one's output lay in
+	telemetry   telemetry
+
+	mu      sync.Mutex
+	closed  bool           // no call begins once it is set
+	running sync.WaitGroup // calls that have begun; added to only under mu while not closed
+}
+
+// openEngine reads everything of the folder that needs no runtime library. built is the graph, where one was built.
+func openEngine(o TextOptions) (e *engine, built []byte, err error) {
+	f, err := readFolder(o.Dir, o.File)
+	if err != nil {
+		return nil, nil, err
+	}
+	if o.MaxLength > 0 && (f.limit == 0 || o.MaxLength < f.limit) {
+		f.limit = o.MaxLength
+	}
+	if f.limit == 0 {
+		return nil, nil, fmt.Errorf("%w: %s: no file says how long a text may be: set TextOptions.MaxLength", ErrModel, o.Dir)
+	}
+	if o.Pooling != "" {
+		f.pooling = o.Pooling
+	}
+	if o.Dimensions > f.dimensions {
+		return nil, nil, fmt.Errorf("%w: TextOptions.Dimensions is %d, but the model has %d", ErrUnsupported, o.Dimensions, f.dimensions)
+	}
+	e = &engine{options: o, folder: f, batchTokens: o.BatchTokens, slots: make(chan []float32, runtime.GOMAXPROCS(0))}
+	for range cap(e.slots) {
+		e.slots <- nil
+	}
+	if e.telemetry, err = newTelemetry(o.MeterProvider); err != nil {
+		return nil, nil, err
+	}
+	if built, err = e.openGraph(); err != nil {
+		return nil, nil, err
+	}
+	return e, built, e.openTokenizer()
+}
+
+// openGraph reads the graph, or builds it.
+func (e *engine) openGraph() (built []byte, err error) {
+	if e.folder.built() {
+		c, w, err := readEncoder(e.folder)
+		if err != nil {
+			return nil, err
+		}
+		model, g, err := buildGraph(c, w, e.options.Precision)
+		if err != nil {
+			return nil, err
+		}
+		e.folder.graph = w.path
+		e.signature = signature{inputs: names(g.inputs), output: hiddenOutput, elem: elemFloat32, packed: true}
+		e.fingerprint, err = fingerprintBuilt(e.folder, c, e.options.Precision)
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrModel, err)
+		}
+		return model, nil
+	}
+	g, err := readGraph(e.folder.graph)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrModel, err)
+	}
+	if e.signature, err = sign(g, e.folder.dimensions); err != nil {
+		return nil, fmt.Errorf("%w (%s)", err, e.folder.graph)
+	}
+	if g.companyOp != "" {
+		e.batchTokens = -1 // a text alone, so that its company never changes its vector
+	}
+	if e.fingerprint, err = fingerprint(e.folder, g, e.signature); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrModel, err)
+	}
+	return nil, nil
+}
+
+func (e *engine) openTokenizer() (err error) {
+	e.tokenizer, err = tokenizer.Load(e.folder.tokenizer)
+	if errors.Is(err, tokenizer.ErrUnsupported) {
+		return fmt.Errorf("%w: %w", ErrUnsupported, err)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrModel, err)
+	}
+	if _, err := e.tokenizer.AppendEncode(tokenizer.Encoding{}, "", e.folder.limit); err != nil { // it does not hold the special tokens
+		return fmt.Errorf("%w: %s: %w", ErrUnsupported, e.options.Dir, err)
+	}
+	e.specials, err = findSpecials(e.tokenizer)
+	return err
+}
+
+// text returns an embedder with a prompt of the folder.
+func (e *engine) text(promptName string) (*Text, error) {
+	text, err := e.folder.prompt(promptName)
+	if err != nil {
+		return nil, err
+	}
+	p := prompt{text: text}
+	if text != "" {
+		if p.encoding, err = e.tokenizer.Encode(text); err != nil {
+			return nil, fmt.Errorf("%w: prompt %q: %w", ErrModel, promptName, err)
+		}
+		if n := len(p.encoding.IDs); n >= e.folder.limit {
+			return nil, fmt.Errorf("%w: prompt %q has %d tokens, and the limit is %d", ErrUnsupported, promptName, n, e.folder.limit)
+		}
+	}
+	dims := e.folder.dimensions
+	if e.options.Dimensions > 0 {
+		dims = e.options.Dimensions
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "tidemark text 2\n%s\npooling %s\nnormalize %t\ndimensions %d\nlimit %d\nlong %d\nprompt %q\n",
+		e.fingerprint, e.folder.pooling, e.options.Normalize || e.folder.normalize, dims, e.folder.limit, e.options.LongTexts, text))
+	return &Text{
+		engine: e, prompt: p,
+		model: embed.Model{Name: e.folder.name, Fingerprint: hex.EncodeToString(sum[:]), Dimensions: dims, MaxLength: e.folder.limit},
+	}, nil
+}
+
+func (e *engine) close() error {
+	e.mu.Lock()
+	first := !e.closed
+	e.closed = true
+	e.mu.Unlock()
+	e.running.Wait()
+	if !first {
+		return nil
+	}
+	return e.session.Destroy()
+}
+
+func (e *engine) begin() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.closed {
+		return ErrClosed
+	}
+	e.running.Add(1)
+	return nil
+}

@@ -1,0 +1,136 @@
+//go:build cgo
+
+package onnx
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	ort "github.com/yalue/onnxruntime_go"
+)
+
+// embedRun runs the graph for some inputs. Where a run of several fails, each is tried alone, so that one does not take its neighbours
+// along. The error is the context's; all others belong to a text.
+func (e *engine) embedRun(ctx context.Context, b *batch, run []input) error {
+	vectors, err := e.run(ctx, run)
+	switch {
+	case err == nil:
+		for i, in := range run {
+			b.parts[in.text] = append(b.parts[in.text], part{vectors[i], len(in.ids)})
+		}
+		return nil
+	case ctx.Err() != nil:
+		return fmt.Errorf("onnx: %w", ctx.Err())
+	case len(run) == 1:
+		b.errs[run[0].text] = fmt.Errorf("onnx: run of %d tokens: %w", len(run[0].ids), err)
+		return nil
+	}
+	for i := range run {
+		if err := e.embedRun(ctx, b, run[i:i+1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errCompany says that one of several packed texts has made all of them unusable: nothing times NaN is NaN.
+var errCompany = errors.New("a vector that is not finite")
+
+// run answers an input's vector, pooled and nothing else.
+func (e *engine) run(ctx context.Context, inputs []input) ([][]float32, error) {
+	var buffer []float32
+	select {
+	case buffer = <-e.slots:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	defer func() { e.slots <- buffer }()
+	start := time.Now()
+
+	l, dims := lay(inputs, e.signature.packed), e.folder.dimensions
+	shape := append(slices.Clone(l.shape), int64(dims))
+	if e.signature.pooled {
+		shape = ort.NewShape(int64(len(inputs)), int64(dims))
+	}
+	n := int(ort.Shape(shape).FlattenedSize())
+	buffer = slices.Grow(buffer[:0], n)[:n]
+	if err := e.runGraph(ctx, l, buffer, shape); err != nil {
+		return nil, err
+	}
+	vectors := make([][]float32, len(inputs))
+	for i, in := range inputs {
+		if e.signature.pooled {
+			vectors[i] = slices.Clone(buffer[i*dims:][:dims])
+		} else {
+			tokens := buffer[l.starts[i]*dims:][:len(in.ids)*dims]
+			vectors[i] = e.folder.pooling.pool(tokens, len(in.ids), dims)
+		}
+		if e.signature.packed && len(inputs) > 1 && !finite(vectors[i]) {
+			return nil, errCompany
+		}
+	}
+	e.telemetry.ran(ctx, time.Since(start), l.places())
+	return vectors, nil
+}
+
+func finite(vector []float32) bool {
+	return !slices.ContainsFunc(vector, func(x float32) bool { return math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) })
+}
+
+// runGraph gives the tensors to ONNX Runtime, which writes its answer to out, and stops the run when ctx ends.
+func (e *engine) runGraph(ctx context.Context, l layout, out []float32, shape ort.Shape) (err error) {
+	options, err := ort.NewRunOptions()
+	if err != nil {
+		return err
+	}
+	var values []ort.Value
+	defer func() {
+		for _, v := range values {
+			err = errors.Join(err, v.Destroy())
+		}
+		err = errors.Join(err, options.Destroy())
+	}()
+	add := func(v ort.Value, err error) error {
+		if err == nil {
+			values = append(values, v)
+		}
+		return err
+	}
+	for _, name := range e.signature.inputs {
+		if err := add(ort.NewTensor(l.shape, l.tensor(name, e.folder))); err != nil {
+			return err
+		}
+	}
+	var half []byte
+	if e.signature.elem == elemFloat32 {
+		err = add(ort.NewTensor(shape, out))
+	} else { // the library has no type for 16 bits, and allocates no output of one
+		half = make([]byte, 2*len(out))
+		err = add(ort.NewCustomDataTensor(shape, half, ort.TensorElementDataType(e.signature.elem)))
+	}
+	if err != nil {
+		return err
+	}
+	last := len(values) - 1
+
+	terminated := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(terminated)
+		_ = options.Terminate() // the run ends by itself where it can't be stopped
+	})
+	err = e.session.RunWithOptions(values[:last], values[last:], options)
+	if !stop() {
+		<-terminated // options must outlive Terminate
+	}
+	if err != nil {
+		return oneLine(err)
+	}
+	if half != nil {
+		decodeFloats(out[:0], half, e.signature.elem)
+	}
+	return nil
+}
