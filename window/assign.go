@@ -1,0 +1,243 @@
+package window
+
+// assign puts an event into its windows.
+func (o *Operator[K, V, A, R]) assign(t Timestamp, v V, emit func(Result[K, R])) Outcome {
+	switch {
+	case o.sliding != nil:
+		return o.intoSlices(t, v, emit)
+	case o.assigner.kind == session:
+		return o.intoSession(t, v, emit)
+	case o.assigner.kind == counting:
+		return o.intoCount(t, v, emit)
+	case o.assigner.kind == tumbling:
+		start := t.Add(-floorMod(t, o.assigner.size, o.assigner.offset))
+		o.bounds = append(o.bounds[:0], Window{start, start.Add(o.assigner.size)})
+	default:
+		o.bounds = o.bounds[:0]
+		o.assigner.Windows(t, o.yield)
+	}
+	for len(o.bounds) > 0 && o.gone(o.bounds[0]) { // they are in order
+		o.bounds = o.bounds[1:]
+	}
+	if len(o.bounds) == 0 {
+		return o.missed(t)
+	}
+	id := o.keys.get(o.key(v), o.options.MaxKeys)
+	if id < 0 || !o.room(&o.keys.slots[id]) {
+		return Refused
+	}
+	s := &o.keys.slots[id]
+	outcome := Late
+	for _, w := range o.bounds {
+		e := s.open(w, o.options.Deterministic && w.last() <= o.now)
+		if !e.done {
+			o.add(id, s, e, t, v, emit)
+			outcome = Accepted
+		}
+	}
+	return outcome
+}
+
+// missed is the outcome of an event that no window takes.
+func (o *Operator[K, V, A, R]) missed(t Timestamp) Outcome {
+	if t.Add(o.options.AllowedLateness) <= o.now {
+		return Late
+	}
+	return Unassigned
+}
+
+// room says whether the key may have the windows in bounds.
+func (o *Operator[K, V, A, R]) room(s *slot[K, A]) bool {
+	limit := o.options.MaxWindowsPerKey
+	if limit < 0 || len(s.entries)+len(o.bounds) <= limit {
+		return true
+	}
+	missing := 0
+	for _, w := range o.bounds {
+		if s.find(w, o.options.Deterministic && w.last() <= o.now) < 0 {
+			missing++
+		}
+	}
+	return len(s.entries)+missing <= limit
+}
+
+// find looks from the newest, where most events belong.
+func (s *slot[K, A]) find(w Window, late bool) int {
+	for i := len(s.entries) - 1; i >= 0; i-- {
+		if e := &s.entries[i]; e.window == w && e.late == late {
+			return i
+		}
+	}
+	return -1
+}
+
+// open finds or makes the entry of a window.
+func (s *slot[K, A]) open(w Window, late bool) *entry[A] {
+	i := s.find(w, late)
+	if i < 0 {
+		i = len(s.entries)
+		s.entries = append(s.entries, entry[A]{window: w, late: late, timer: noTimer, early: noTimer})
+	}
+	return &s.entries[i]
+}
+
+// add puts an event into an entry and fires it where its trigger says so.
+func (o *Operator[K, V, A, R]) add(id int32, s *slot[K, A], e *entry[A], t Timestamp, v V, emit func(Result[K, R])) {
+	o.aggregate.Add(&e.acc, v)
+	e.events++
+	e.fresh++
+	o.touch(id, s, t)
+	trigger, passed := &o.options.Trigger, e.window.last() <= o.marks.combined
+	switch {
+	case e.late:
+	case passed && !trigger.NoWatermark:
+		if trigger.LateCount > 0 && e.fresh >= int64(trigger.LateCount) {
+			o.emitEntry(s, e, Updated, emit)
+		}
+	default:
+		e.pending = !passed
+		if trigger.EarlyCount > 0 && e.fresh >= int64(trigger.EarlyCount) {
+			o.emitEntry(s, e, Early, emit)
+		}
+		if trigger.EarlyInterval > 0 && e.early == noTimer && !e.done {
+			e.early = o.nextEarly(t.Add(-floorMod(t, trigger.EarlyInterval, 0)), e.window)
+		}
+	}
+	o.schedule(id, e)
+}
+
+// touch notes the event for KeyExpiry.
+func (o *Operator[K, V, A, R]) touch(id int32, s *slot[K, A], t Timestamp) {
+	s.last = max(s.last, t)
+	if o.options.KeyExpiry > 0 && s.expiry == noTimer {
+		s.expiry = s.last.Add(o.options.KeyExpiry)
+		o.timers.add(s.expiry, id)
+	}
+}
+
+// intoCount gathers events whatever their time.
+func (o *Operator[K, V, A, R]) intoCount(t Timestamp, v V, emit func(Result[K, R])) Outcome {
+	id := o.keys.get(o.key(v), o.options.MaxKeys)
+	if id < 0 {
+		return Refused
+	}
+	s := &o.keys.slots[id]
+	if len(s.entries) == 0 {
+		s.entries = append(s.entries, entry[A]{window: Window{t, t + 1}, timer: noTimer, early: noTimer})
+	}
+	e := &s.entries[0]
+	e.window = Window{min(e.window.Start, t), max(e.window.End, t+1)}
+	o.aggregate.Add(&e.acc, v)
+	o.touch(id, s, t)
+	if e.events++; e.events == o.assigner.count {
+		o.emitEntry(s, e, OnTime, emit)
+		s.removeEntries(func(*entry[A]) bool { return true })
+		s.last, s.expiry = MinTimestamp, noTimer
+	}
+	return Accepted
+}
+
+// intoSession puts an event into the session that it is near to, or into one of its own.
+//
+// A deterministic operator keeps two layers of sessions. The first has the events that were not behind their partition's watermark,
+// and fires at it: no such event comes any more that could join. The second has the late ones as well, and fires when these
+// cannot come any more.
+func (o *Operator[K, V, A, R]) intoSession(t Timestamp, v V, emit func(Result[K, R])) Outcome {
+	own := Window{t, t.Add(o.assigner.size)}
+	behind := o.options.Deterministic && t <= o.now
+	if behind && t.Add(o.options.AllowedLateness) <= o.now {
+		return Late
+	}
+	id := o.keys.get(o.key(v), o.options.MaxKeys)
+	if id < 0 {
+		return Refused
+	}
+	s := &o.keys.slots[id]
+	if o.options.MaxWindowsPerKey > 0 && len(s.entries) >= o.options.MaxWindowsPerKey && !o.joins(s, own) {
+		return Refused
+	}
+	outcome := Late
+	if !behind {
+		outcome = o.join(id, s, own, false, t, v, emit)
+	}
+	if o.options.Deterministic && o.options.AllowedLateness > 0 {
+		return o.join(id, s, own, true, t, v, emit)
+	}
+	return outcome
+}
+
+func (o *Operator[K, V, A, R]) joins(s *slot[K, A], w Window) bool {
+	for i := range s.entries {
+		if o.near(s.entries[i].window, w) {
+			return true
+		}
+	}
+	return false
+}
+
+func (o *Operator[K, V, A, R]) near(a, b Window) bool {
+	if o.assigner.strict {
+		return a.Start < b.End && b.Start < a.End
+	}
+	return a.Start <= b.End && b.Start <= a.End
+}
+
+// join adds an event to the one session that it makes with those near to it.
+func (o *Operator[K, V, A, R]) join(id int32, s *slot[K, A], w Window, late bool, t Timestamp, v V, emit func(Result[K, R])) Outcome {
+	own, at, others := w, -1, false
+	for i := range s.entries {
+		e := &s.entries[i]
+		if e.late != late || !o.near(e.window, own) {
+			continue
+		}
+		if e.done {
+			return Late
+		}
+		w = Window{min(w.Start, e.window.Start), max(w.End, e.window.End)}
+		others = others || at >= 0
+		if at < 0 {
+			at = i
+		}
+	}
+	if at < 0 {
+		if !o.options.Deterministic && o.gone(w) {
+			return o.missed(t)
+		}
+		at = len(s.entries)
+		s.entries = append(s.entries, entry[A]{window: w, late: late, timer: noTimer, early: noTimer})
+	}
+	if others {
+		o.mergeSessions(s, at, own, emit)
+	}
+	e := &s.entries[at]
+	if e.window != w {
+		o.retract(s, e, emit)
+		e.window = w
+	}
+	e.updated = e.updated || late && t <= o.now
+	o.add(id, s, e, t, v, emit)
+	return Accepted
+}
+
+// mergeSessions merges what is near own into the entry at that position, the first of them.
+func (o *Operator[K, V, A, R]) mergeSessions(s *slot[K, A], at int, own Window, emit func(Result[K, R])) {
+	e := &s.entries[at]
+	kept := s.entries[:at+1]
+	for i := at + 1; i < len(s.entries); i++ {
+		x := &s.entries[i]
+		if x.late != e.late || !o.near(x.window, own) {
+			kept = append(kept, *x)
+			continue
+		}
+		o.retract(s, x, emit)
+		o.aggregate.Merge(&e.acc, x.acc)
+		e.events += x.events
+		e.fresh += x.fresh
+		e.updated = e.updated || x.updated
+		if x.early != noTimer && (e.early == noTimer || x.early < e.early) {
+			e.early = x.early
+		}
+	}
+	clear(s.entries[len(kept):])
+	s.entries = kept
+}

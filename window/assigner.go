@@ -1,0 +1,217 @@
+package window
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Assigner says which windows an event belongs to. It is a value; make it with Tumbling, Sliding, Session, Global, Count or Calendar.
+type Assigner struct {
+	kind        kind
+	size, slide time.Duration // of a session: size is the gap
+	offset      time.Duration
+	strict      bool
+	count       int64
+	unit        Unit
+	zone        *time.Location
+}
+
+type kind uint8
+
+const (
+	none kind = iota
+	tumbling
+	sliding
+	session
+	global
+	counting
+	calendar
+)
+
+// Unit is a unit of the calendar.
+type Unit uint8
+
+// The units of Calendar.
+const (
+	Day   Unit = iota + 1
+	Week       // from Monday, as in ISO 8601
+	Month      // from the first
+)
+
+// Tumbling cuts time into windows of one size, one after the other, each event in one of them. They are aligned to 1970 UTC; see Offset.
+//
+//	events    a  b     c   d        e
+//	      |---------|---------|---------|   size
+func Tumbling(size time.Duration) Assigner { return Assigner{kind: tumbling, size: size, slide: size} }
+
+// Sliding begins a window of that size every slide. Each event is in size/slide windows, on average; with a slide larger than the
+// size some events are in none and come back as Unassigned. The slide need not divide the size.
+//
+//	|---------|                     size
+//	   |---------|
+//	      |---------|
+//	|--|                            slide
+func Sliding(size, slide time.Duration) Assigner {
+	return Assigner{kind: sliding, size: size, slide: slide}
+}
+
+// Session gathers the events of a key that follow one another by at most the gap; the window is [first, last+gap).
+//
+//	events    a  b c          d   e
+//	          |------gap-|    |-----gap-|
+//
+// Two events exactly one gap apart are one session, as in Flink, Kafka Streams and Bytewax; Strict, and an operator that is
+// Deterministic, make them two.
+func Session(gap time.Duration) Assigner { return Assigner{kind: session, size: gap} }
+
+// Global has one window for all time, [MinTimestamp, MaxTimestamp). It fires by early triggers and at the final watermark.
+func Global() Assigner { return Assigner{kind: global} }
+
+// Count gathers n events of a key, in the order in which they come, and fires with the n-th; the window is from the earliest of
+// them to just behind the latest. Watermarks do nothing to it: what is incomplete at the end of the input is not emitted. No event is late.
+func Count(n int) Assigner { return Assigner{kind: counting, count: int64(n)} }
+
+// Calendar has one window for each day, week or month of a time zone, so that a day is 23 or 25 hours long where clocks change. A nil
+// location is UTC.
+func Calendar(u Unit, zone *time.Location) Assigner {
+	if zone == nil {
+		zone = time.UTC
+	}
+	return Assigner{kind: calendar, unit: u, zone: zone}
+}
+
+// Offset moves the windows of Tumbling and Sliding by d against 1970 UTC: Tumbling(24*time.Hour).Offset(-8*time.Hour) are days of UTC+8.
+// Where offsets change with the season, use Calendar.
+func (a Assigner) Offset(d time.Duration) Assigner { a.offset = d; return a }
+
+// Strict makes sessions of two events that are exactly one gap apart, as Beam and Arroyo do.
+func (a Assigner) Strict() Assigner { a.strict = true; return a }
+
+func (a Assigner) validate() error {
+	var errs []error
+	fail := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	switch a.kind {
+	case none:
+		fail("no assigner")
+	case tumbling, sliding:
+		if a.size <= 0 || a.slide <= 0 {
+			fail("size %v and slide %v must be positive", a.size, a.slide)
+		}
+	case session:
+		if a.size <= 0 {
+			fail("gap %v must be positive", a.size)
+		}
+	case counting:
+		if a.count < 1 {
+			fail("count %d must be positive", a.count)
+		}
+	case calendar:
+		if a.unit < Day || a.unit > Month {
+			fail("calendar unit %d is unknown", a.unit)
+		}
+	}
+	if a.offset != 0 && a.kind != tumbling && a.kind != sliding {
+		fail("only tumbling and sliding windows have an offset")
+	}
+	if a.strict && a.kind != session {
+		fail("only sessions are strict")
+	}
+	return errors.Join(errs...)
+}
+
+// Windows calls yield with each window that an event at t is in, in order of their starts. A session's is the window of the event
+// alone, before merging; Count has none, since its windows are not cut by time.
+func (a Assigner) Windows(t Timestamp, yield func(Window)) {
+	switch a.kind {
+	case tumbling:
+		start := t.Add(-floorMod(t, a.size, a.offset))
+		yield(Window{start, start.Add(a.size)})
+	case sliding:
+		a.slides(t, yield)
+	case session:
+		yield(Window{t, t.Add(a.size)})
+	case global:
+		yield(Window{MinTimestamp, MaxTimestamp})
+	case calendar:
+		yield(a.civil(t))
+	}
+}
+
+func (a Assigner) slides(t Timestamp, yield func(Window)) {
+	within := floorMod(t, a.slide, a.offset)
+	if within >= a.size {
+		return
+	}
+	last := t.Add(-within)
+	for back := (a.size - within - 1) / a.slide * a.slide; back >= 0; back -= a.slide {
+		start := last.Add(-back)
+		yield(Window{start, start.Add(a.size)})
+	}
+}
+
+// civil is the calendar's window around t.
+func (a Assigner) civil(t Timestamp) Window {
+	at := t.Time().In(a.zone)
+	y, m, d := at.Date()
+	var from, to time.Time
+	switch a.unit {
+	case Week:
+		d -= (int(at.Weekday()) + 6) % 7
+		from, to = firstInstant(y, m, d, a.zone), firstInstant(y, m, d+7, a.zone)
+	case Month:
+		from, to = firstInstant(y, m, 1, a.zone), firstInstant(y, m+1, 1, a.zone)
+	default:
+		from, to = firstInstant(y, m, d, a.zone), firstInstant(y, m, d+1, a.zone)
+	}
+	return Window{TimestampOf(from), TimestampOf(to)}
+}
+
+// firstInstant is when a date begins: at midnight, but at the end of the gap where clocks skip midnight, and at the first midnight
+// where they show it twice.
+func firstInstant(y int, m time.Month, d int, zone *time.Location) time.Time {
+	y, m, d = time.Date(y, m, d, 12, 0, 0, 0, time.UTC).Date() // month 13 and day 0 made real
+	before := func(t time.Time) bool {
+		ty, tm, td := t.Date()
+		return ty < y || ty == y && (tm < m || tm == m && td < d)
+	}
+	// Around midnight clocks change at most once, so the date begins at one of: its midnight in either offset, or the change.
+	noon := time.Date(y, m, d, 12, 0, 0, 0, zone)
+	from, _ := noon.ZoneBounds()
+	_, late := noon.Zone()
+	midnight := func(offset int) time.Time {
+		return time.Unix(time.Date(y, m, d, 0, 0, 0, 0, time.UTC).Unix()-int64(offset), 0).In(zone)
+	}
+	t := midnight(late)
+	if from.IsZero() || from.Before(t.Add(-24*time.Hour)) {
+		return t
+	}
+	_, early := from.Add(-1).Zone()
+	if u := midnight(early); u.Before(from) {
+		return u
+	}
+	if before(from.Add(-1)) && !before(from) {
+		return from
+	}
+	return t
+}
+
+// has says whether a window is one of the assigner's.
+func (a Assigner) has(w Window) bool {
+	switch a.kind {
+	case tumbling, sliding:
+		return w.End == w.Start.Add(a.size) && (floorMod(w.Start, a.slide, a.offset) == 0 || w.Start == MinTimestamp)
+	case global:
+		return w == Window{MinTimestamp, MaxTimestamp}
+	}
+	return true
+}
+
+// key identifies the assigner in a snapshot.
+func (a Assigner) key() string {
+	zone := ""
+	if a.zone != nil {
+		zone = a.zone.String()
+	}
+	return fmt.Sprintf("%d %d %d %d %t %d %d %s", a.kind, a.size, a.slide, a.offset, a.strict, a.count, a.unit, zone)
+}

@@ -1,0 +1,224 @@
+package window
+
+import (
+	"cmp"
+	"slices"
+)
+
+// dueWindow is a window that a watermark completes, with what it is sorted by.
+type dueWindow struct {
+	window Window
+	prefix uint64
+	id     int32
+	pos    int32 // in the key's entries
+	kind   Kind
+}
+
+// cleanup is when nothing can come any more for a window.
+func (o *Operator[K, V, A, R]) cleanup(w Window) Timestamp {
+	return w.last().Add(o.options.AllowedLateness)
+}
+
+func (o *Operator[K, V, A, R]) gone(w Window) bool { return o.cleanup(w) <= o.now }
+
+// keptUntil is cleanup for an entry. Sessions of a deterministic operator live on in their layer of late events.
+func (o *Operator[K, V, A, R]) keptUntil(e *entry[A]) Timestamp {
+	if o.options.Deterministic && o.assigner.kind == session && !e.late {
+		return e.window.last()
+	}
+	return o.cleanup(e.window)
+}
+
+// schedule sees to it that the key is looked at when the entry is next due.
+func (o *Operator[K, V, A, R]) schedule(id int32, e *entry[A]) {
+	at := o.keptUntil(e)
+	if e.pending {
+		at = min(at, e.window.last())
+	}
+	if e.early != noTimer {
+		at = min(at, e.early)
+	}
+	if e.timer == noTimer || at < e.timer {
+		e.timer = at
+		o.timers.add(at, id)
+	}
+}
+
+// fire emits all that the combined watermark has completed.
+func (o *Operator[K, V, A, R]) fire(emit func(Result[K, R])) {
+	watermark := o.marks.combined
+	for {
+		at, timed := o.timers.next()
+		timed = timed && at <= watermark
+		if o.sliding != nil {
+			end, shared := o.sliding.timers.next()
+			// Updates at the same watermark are of earlier windows. Without lateness there are none, and entries of late
+			// events end with their window, after it has fired.
+			if shared && end <= watermark && (!timed || end < at || end == at && o.options.AllowedLateness == 0) {
+				o.fireShared(end, emit)
+				continue
+			}
+		}
+		if !timed {
+			break
+		}
+		b := o.timers.take()
+		o.fireEntries(at, b.ids, emit)
+		o.timers.release(b)
+	}
+	o.ids.forget(watermark)
+}
+
+// fireEntries looks at the keys that are due at an instant.
+func (o *Operator[K, V, A, R]) fireEntries(at Timestamp, ids []int32, emit func(Result[K, R])) {
+	o.due = o.due[:0]
+	for _, id := range ids {
+		s := &o.keys.slots[id]
+		for i := range s.entries {
+			e := &s.entries[i]
+			if e.timer != at {
+				continue
+			}
+			e.timer = noTimer
+			if kind, ok := o.dueKind(e, at); ok {
+				o.due = append(o.due, dueWindow{e.window, o.prefix(s.key), id, int32(i), kind})
+			}
+		}
+	}
+	o.sortDue()
+	for _, d := range o.due {
+		s := &o.keys.slots[d.id]
+		o.emitEntry(s, &s.entries[d.pos], d.kind, emit)
+	}
+	for _, id := range ids {
+		o.settle(id, at)
+	}
+}
+
+func (o *Operator[K, V, A, R]) sortDue() {
+	slices.SortFunc(o.due, func(a, b dueWindow) int {
+		switch {
+		case a.window.End != b.window.End:
+			return cmp.Compare(a.window.End, b.window.End)
+		case a.window.Start != b.window.Start:
+			return cmp.Compare(a.window.Start, b.window.Start)
+		case a.prefix != b.prefix:
+			return cmp.Compare(a.prefix, b.prefix)
+		}
+		return cmp.Compare(o.keys.slots[a.id].key, o.keys.slots[b.id].key)
+	})
+}
+
+// dueKind says whether an entry fires at this instant, and moves it to its next.
+func (o *Operator[K, V, A, R]) dueKind(e *entry[A], at Timestamp) (Kind, bool) {
+	if e.late {
+		return Updated, at >= o.keptUntil(e) && (e.updated || o.assigner.kind != session)
+	}
+	if e.early != noTimer && at >= e.early && at < e.window.last() {
+		e.early = o.nextEarly(e.early, e.window)
+		return Early, true
+	}
+	if e.pending && at >= e.window.last() {
+		e.pending, e.early = false, noTimer
+		return OnTime, !o.options.Trigger.NoWatermark
+	}
+	return OnTime, false
+}
+
+// nextEarly is the early firing after t; noTimer when the window's end comes first.
+func (o *Operator[K, V, A, R]) nextEarly(t Timestamp, w Window) Timestamp {
+	if t = t.Add(o.options.Trigger.EarlyInterval); t >= w.last() {
+		return noTimer
+	}
+	return t
+}
+
+// settle removes what is over and schedules the rest of a key that was due.
+func (o *Operator[K, V, A, R]) settle(id int32, at Timestamp) {
+	s := &o.keys.slots[id]
+	over := false
+	for i := range s.entries {
+		e := &s.entries[i]
+		switch {
+		case o.assigner.kind == counting || e.timer != noTimer:
+		case o.keptUntil(e) <= at:
+			over = true
+		default:
+			o.schedule(id, e)
+		}
+	}
+	if over {
+		s.removeEntries(func(e *entry[A]) bool { return e.timer == noTimer && o.keptUntil(e) <= at })
+	}
+	if s.cells != nil {
+		o.settleCells(id, s.cells, at)
+	}
+	o.expire(id, s, at)
+}
+
+// expire forgets a key of windows without an end.
+func (o *Operator[K, V, A, R]) expire(id int32, s *slot[K, A], at Timestamp) {
+	if o.options.KeyExpiry == 0 || s.expiry != at || len(s.entries) == 0 {
+		return
+	}
+	if s.expiry = s.last.Add(o.options.KeyExpiry); s.expiry > at {
+		o.timers.add(s.expiry, id)
+		return
+	}
+	s.last, s.expiry = MinTimestamp, noTimer
+	s.removeEntries(func(*entry[A]) bool { return true })
+	o.totals.Expired++
+}
+
+// emitEntry fires a window with an accumulator of its own.
+func (o *Operator[K, V, A, R]) emitEntry(s *slot[K, A], e *entry[A], kind Kind, emit func(Result[K, R])) {
+	if e.events == 0 {
+		return
+	}
+	o.retract(s, e, emit)
+	acc := &e.acc
+	if e.late && o.assigner.kind != session {
+		acc = o.whole(s, e)
+	}
+	o.emit(Result[K, R]{e.window, s.key, o.aggregate.Result(acc), kind}, emit)
+	e.fresh = 0
+	var zero A
+	switch o.options.Accumulation {
+	case Discarding:
+		e.acc, e.events = zero, 0
+	case Retracting:
+		e.emitted = new(A)
+		o.aggregate.Merge(e.emitted, e.acc)
+	}
+	if o.options.Trigger.Once {
+		e.done, e.early, e.acc, e.events = true, noTimer, zero, 0
+	}
+}
+
+// retract takes the last result of a window back.
+func (o *Operator[K, V, A, R]) retract(s *slot[K, A], e *entry[A], emit func(Result[K, R])) {
+	if e.emitted == nil {
+		return
+	}
+	o.emit(Result[K, R]{e.window, s.key, o.aggregate.Result(e.emitted), Retraction}, emit)
+	e.emitted = nil
+}
+
+// whole is a window of a deterministic operator with its late events.
+func (o *Operator[K, V, A, R]) whole(s *slot[K, A], e *entry[A]) *A {
+	var zero A
+	o.scratch = zero
+	if s.cells != nil {
+		o.mergeCells(s.cells, o.sliding.number(e.window), &o.scratch)
+	}
+	if base := s.find(e.window, false); base >= 0 {
+		o.aggregate.Merge(&o.scratch, s.entries[base].acc)
+	}
+	o.aggregate.Merge(&o.scratch, e.acc)
+	return &o.scratch
+}
+
+func (o *Operator[K, V, A, R]) emit(r Result[K, R], emit func(Result[K, R])) {
+	o.totals.Results++
+	emit(r)
+}

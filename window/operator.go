@@ -1,0 +1,243 @@
+package window
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+	"unsafe"
+)
+
+// Operator is the windows of a stream: a state machine without a clock, goroutines or I/O. Its results are a function of the calls made.
+// It is not for concurrent use; run one for each input partition, or each share of the keys.
+//
+// emit is called before Process or Advance returns, and must not call the operator. Results that one call emits are ordered by the
+// watermark that is due to fire them and among these by end, start and key.
+type Operator[K Key, V, A, R any] struct {
+	assigner  Assigner
+	options   Options
+	key       func(V) K
+	aggregate Aggregator[V, A, R]
+	rejects   func(V) bool
+	prefix    func(K) uint64
+
+	marks    *Combiner
+	partAt   int // the partition of the last event, and where it stands: events often follow their like
+	part     *progress
+	greatest Timestamp // of all timestamps seen
+
+	keys    keyTable[K, A]
+	timers  timers
+	sliding *slider // nil unless windows share slices
+	ids     *idMemory
+	counts  [outcomes]uint64
+	totals  Counts
+
+	// Reused from call to call.
+	now     Timestamp // the watermark that events are late against
+	due     []dueWindow
+	scratch A
+	bounds  []Window
+	yield   func(Window)
+}
+
+// New makes an operator that groups events by key. Its error has all that is wrong with the assigner and the options; it matches ErrOptions.
+func New[K Key, V, A, R any](key func(V) K, a Assigner, g Aggregator[V, A, R], o Options) (*Operator[K, V, A, R], error) {
+	o = o.withDefaults(a)
+	if err := o.validate(a); err != nil {
+		return nil, err
+	}
+	if key == nil || g == nil {
+		return nil, fmt.Errorf("%w: the key function and the aggregator are required", ErrOptions)
+	}
+	a.strict = a.strict || a.kind == session && o.Deterministic
+	op := &Operator[K, V, A, R]{assigner: a, options: o, key: key, aggregate: g, prefix: prefixOf[K]()}
+	if r, ok := any(g).(Rejecter[V]); ok {
+		op.rejects = r.Rejects
+	}
+	op.yield = func(w Window) { op.bounds = append(op.bounds, w) }
+	op.reset()
+	return op, nil
+}
+
+// reset makes the operator empty.
+func (o *Operator[K, V, A, R]) reset() {
+	o.marks = NewCombiner(o.options.Partitions)
+	o.part, o.greatest = nil, MinTimestamp
+	o.keys = newKeyTable[K, A]()
+	o.timers = newTimers()
+	o.sliding = nil
+	if t := o.options.Trigger; o.assigner.kind == sliding && o.assigner.slide < o.assigner.size &&
+		t == (Trigger{LateCount: 1}) && o.options.Accumulation == Accumulating {
+		o.sliding = newSlider(o.assigner, o.options.AllowedLateness)
+	}
+	o.ids = newIDMemory(o.options.IDHorizon, o.options.MaxIDs)
+	o.counts, o.totals = [outcomes]uint64{}, Counts{}
+}
+
+// prefixOf maps keys to numbers in the same order, equal ones aside, so that sorting looks at few keys.
+func prefixOf[K Key]() func(K) uint64 {
+	switch reflect.TypeFor[K]().Kind() {
+	case reflect.String:
+		return func(k K) uint64 {
+			s := *(*string)(unsafe.Pointer(&k)) // K's kind is string
+			if len(s) >= 8 {
+				b := s[:8]
+				return uint64(b[0])<<56 | uint64(b[1])<<48 | uint64(b[2])<<40 | uint64(b[3])<<32 |
+					uint64(b[4])<<24 | uint64(b[5])<<16 | uint64(b[6])<<8 | uint64(b[7])
+			}
+			var p uint64
+			for i := range len(s) {
+				p |= uint64(s[i]) << (56 - 8*i)
+			}
+			return p
+		}
+	case reflect.Uint32:
+		return func(k K) uint64 { return uint64(*(*uint32)(unsafe.Pointer(&k))) }
+	case reflect.Uint64:
+		return func(k K) uint64 { return *(*uint64)(unsafe.Pointer(&k)) }
+	case reflect.Int32:
+		return func(k K) uint64 { return uint64(*(*int32)(unsafe.Pointer(&k))) ^ 1<<63 }
+	case reflect.Int64:
+		return func(k K) uint64 { return uint64(*(*int64)(unsafe.Pointer(&k))) ^ 1<<63 }
+	}
+	return func(k K) uint64 { return uint64(*(*int)(unsafe.Pointer(&k))) ^ 1<<63 }
+}
+
+// Process puts one event into its windows, moves the watermark of its partition, and emits what that completes. The event is judged
+// against the watermark before it. The error is ErrTimestamp or nil; after an error nothing has changed.
+func (o *Operator[K, V, A, R]) Process(partition int, t Timestamp, v V, emit func(Result[K, R])) (Outcome, error) {
+	return o.process(partition, t, "", v, emit)
+}
+
+// ProcessID is Process for an event with an id: one whose id was accepted before is a Duplicate and counts once. Ids are
+// remembered until the watermark is Options.IDHorizon past their event. An empty id is none.
+func (o *Operator[K, V, A, R]) ProcessID(partition int, t Timestamp, id string, v V, emit func(Result[K, R])) (Outcome, error) {
+	return o.process(partition, t, id, v, emit)
+}
+
+func (o *Operator[K, V, A, R]) process(partition int, t Timestamp, id string, v V, emit func(Result[K, R])) (Outcome, error) {
+	if t == MinTimestamp || t == MaxTimestamp {
+		return Rejected, fmt.Errorf("%w: %d", ErrTimestamp, t)
+	}
+	s := o.progressOf(partition)
+	outcome := o.take(s, t, id, v, emit)
+	o.counts[outcome]++
+	if outcome == TooFar {
+		return outcome, nil
+	}
+	s.greatest, o.greatest = max(s.greatest, t), max(o.greatest, t)
+	o.marks.activate(s)
+	o.marks.advance(s, o.options.Watermark.next(s.watermark, s.greatest, t))
+	if o.options.IdleAfter > 0 {
+		o.marks.idleBehind(o.greatest, o.options.IdleAfter)
+	}
+	o.fire(emit)
+	return outcome, nil
+}
+
+func (o *Operator[K, V, A, R]) progressOf(partition int) *progress {
+	if o.part == nil || o.partAt != partition {
+		o.partAt, o.part = partition, o.marks.part(partition)
+	}
+	return o.part
+}
+
+// confirmingJumps is how many events in a row have to be far ahead to be believed.
+const confirmingJumps = 3
+
+// take puts the event into its windows.
+func (o *Operator[K, V, A, R]) take(s *progress, t Timestamp, id string, v V, emit func(Result[K, R])) Outcome {
+	if o.options.MaxJump > 0 && s.greatest > MinTimestamp && t > s.greatest.Add(o.options.MaxJump) {
+		if s.jumps++; s.jumps < confirmingJumps {
+			return TooFar
+		}
+	}
+	s.jumps = 0
+	if o.rejects != nil && o.rejects(v) {
+		return Rejected
+	}
+	var hash idHash
+	if id != "" {
+		hash = hashID(id)
+		if o.ids.has(hash) {
+			return Duplicate
+		}
+	}
+	o.now = o.marks.combined
+	if o.options.Deterministic {
+		o.now = max(o.now, s.watermark)
+	}
+	outcome := o.assign(t, v, emit)
+	if outcome == Accepted && id != "" {
+		o.totals.ForgottenIDs += o.ids.add(hash, t)
+	}
+	return outcome
+}
+
+// Advance moves the watermark of a partition to at least this, as a punctuation, a heartbeat or the end of the partition (MaxTimestamp)
+// says, and emits what that completes.
+func (o *Operator[K, V, A, R]) Advance(partition int, watermark Timestamp, emit func(Result[K, R])) {
+	s := o.progressOf(partition)
+	o.marks.activate(s)
+	o.marks.advance(s, watermark)
+	o.fire(emit)
+}
+
+// Finish is the end of a bounded input: the watermark of every known partition becomes MaxTimestamp, and all windows fire. Without
+// any partition it does nothing.
+func (o *Operator[K, V, A, R]) Finish(emit func(Result[K, R])) {
+	for _, s := range o.marks.parts {
+		o.marks.activate(s)
+		s.watermark = MaxTimestamp
+	}
+	o.marks.combine()
+	o.fire(emit)
+}
+
+// AddPartition makes a partition known before its first event, so that the watermark waits for it.
+func (o *Operator[K, V, A, R]) AddPartition(partition int) { o.marks.Add(partition) }
+
+// RemovePartition forgets a partition, whose watermark then holds nothing back, and emits what that completes.
+func (o *Operator[K, V, A, R]) RemovePartition(partition int, emit func(Result[K, R])) {
+	o.marks.Remove(partition)
+	o.part = nil
+	o.fire(emit)
+}
+
+// SetIdle says that a partition has no events for now, so that the watermark does not wait for it, and emits what that completes. Its
+// next event makes it active again. Whoever calls it by a clock gives up that a replay has the same results.
+func (o *Operator[K, V, A, R]) SetIdle(partition int, emit func(Result[K, R])) {
+	o.marks.SetIdle(partition, true)
+	o.fire(emit)
+}
+
+// Watermark is the combined watermark of the partitions.
+func (o *Operator[K, V, A, R]) Watermark() Timestamp { return o.marks.combined }
+
+// Ahead is how far the partition's watermark is ahead of the combined one: what runs far ahead is better not read on until others
+// have caught up, since its windows wait in memory. It is 0 for a partition without a watermark.
+func (o *Operator[K, V, A, R]) Ahead(partition int) time.Duration {
+	s := o.marks.parts[partition]
+	if s == nil || s.watermark <= o.marks.combined {
+		return 0
+	}
+	if o.marks.combined == MinTimestamp {
+		return time.Duration(MaxTimestamp)
+	}
+	d := s.watermark - o.marks.combined
+	if d < 0 {
+		d = MaxTimestamp
+	}
+	return time.Duration(d)
+}
+
+// Counts are the totals so far.
+func (o *Operator[K, V, A, R]) Counts() Counts {
+	c := o.totals
+	c.Accepted, c.Late, c.Unassigned, c.Duplicate = o.counts[Accepted], o.counts[Late], o.counts[Unassigned], o.counts[Duplicate]
+	c.TooFar, c.Refused, c.Rejected = o.counts[TooFar], o.counts[Refused], o.counts[Rejected]
+	return c
+}
+
+// Keys is how many keys have open windows. It looks at all of them.
+func (o *Operator[K, V, A, R]) Keys() int { return o.keys.open() }
