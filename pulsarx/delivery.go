@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 )
@@ -468,7 +467,7 @@ func (p *Producer[T]) record(ctx context.Context, o outcome) {
 	}
 	recorded, added := p.recorded, p.added
 	if o.err != nil {
-		failed := metric.WithAttributes(attribute.String("error.type", errorType(o.err)))
+		failed := failure(o.err)
 		recorded, added = []metric.RecordOption{p.attrs, failed}, []metric.AddOption{p.attrs, failed}
 	}
 	p.client.tel.sendTime.Record(ctx, o.took.Seconds(), recorded...)

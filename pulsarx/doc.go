@@ -138,12 +138,13 @@
 //
 // # Metrics and traces
 //
-// The global providers of OpenTelemetry are used. A producer opens a span for each message it sends and writes its W3C traceparent into
-// the properties (or what the global propagator writes); a consumer opens one for each batch that a handler processes, linked to
-// those, and passes it to the handler in the context. Names and attributes are those of the messaging conventions. All metrics have messaging.system, messaging.destination.name and,
-// for consumers, messaging.destination.subscription.name:
+// The global providers of OpenTelemetry are used. A producer opens a span "send" for each message and writes its W3C traceparent into the
+// properties (or what the global propagator writes). A consumer opens two for each batch that a handler processes, linked to those:
+// "receive", from the first message's arrival until the handler begins, and in it "process", which the handler gets in its context.
+// Names and attributes are those of the messaging conventions. All metrics have messaging.system and messaging.destination.name, for
+// consumers messaging.destination.subscription.name too; the first four have messaging.operation.name, and error.type for what failed:
 //
-//	messaging.client.sent.messages        messages sent, with error.type where they failed
+//	messaging.client.sent.messages        messages sent, or failed
 //	messaging.client.operation.duration   seconds from Send to the broker's receipt
 //	messaging.client.consumed.messages    messages received, redelivered ones included
 //	messaging.process.duration            seconds of the handler, a batch

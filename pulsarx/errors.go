@@ -69,7 +69,7 @@ func inspect(err error) {
 	if err == nil {
 		return
 	}
-	_, _ = err.Error(), itemerror.IsPermanent(err)
+	_, _, _ = err.Error(), errorType(err), itemerror.IsPermanent(err)
 	var items interface{ ItemErrors() []error }
 	if errors.As(err, &items) {
 		for _, item := range items.ItemErrors() {

@@ -229,14 +229,14 @@ func NewProducer[T any](ctx context.Context, c *Client, codec Codec[T], o Produc
 	if err != nil {
 		return nil, err
 	}
-	set := where(o.Topic, "")
+	set := where(o.Topic, "", operation("send")...)
 	attrs := metric.WithAttributeSet(set)
 	p := &Producer[T]{
 		client: c, codec: codec, options: o, main: main,
 		attrs: attrs, recorded: []metric.RecordOption{attrs}, added: []metric.AddOption{attrs},
 		spanName: "send " + o.Topic,
 		span: []trace.SpanStartOption{
-			trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(append(set.ToSlice(), operation("send")...)...),
+			trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(set.ToSlice()...),
 		},
 		wake: make(chan struct{}, 1),
 		done: make(chan struct{}),

@@ -31,6 +31,8 @@ type run[T any] struct {
 	topic      string
 	spans      batchSpans
 	attrs      metric.MeasurementOption
+	received   metric.MeasurementOption // attrs, and the operation
+	processed  metric.MeasurementOption
 	recorded   []metric.RecordOption // attrs, for what is recorded message by message
 	partitions map[string]*partition
 	latest     *partition                   // that a message came from
@@ -65,6 +67,8 @@ func newRun[T any](c *Consumer[T], h Handler[T]) *run[T] {
 		c: c, handler: h, s: newScheduler(c.options, rand.Float64), tel: c.client.tel, topic: topic,
 		spans:      newBatchSpans(c.client.tel, topic, c.options.Subscription),
 		attrs:      attrs,
+		received:   metric.WithAttributeSet(where(topic, c.options.Subscription, operation("receive")...)),
+		processed:  metric.WithAttributeSet(where(topic, c.options.Subscription, operation("process")...)),
 		recorded:   []metric.RecordOption{attrs},
 		partitions: map[string]*partition{},
 		keys:       map[string]map[string]*queue{},
@@ -193,7 +197,7 @@ func (r *run[T]) receive(m pulsar.Message) {
 		}
 	}
 	ctx := context.Background()
-	r.tel.consumed.Add(ctx, received, r.attrs)
+	r.tel.consumed.Add(ctx, received, r.received)
 	r.tel.inFlight.Add(ctx, int64(r.held-before), r.attrs)
 }
 

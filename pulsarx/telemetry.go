@@ -76,12 +76,12 @@ func newTelemetry() (*telemetry, error) {
 	return t, errors.Join(errs[:]...)
 }
 
-// where are the attributes that name a topic, and the subscription of a consumer.
-func where(topic, subscription string) attribute.Set {
-	attrs := []attribute.KeyValue{
+// where are the attributes that name a topic, and the subscription of a consumer, with more.
+func where(topic, subscription string, more ...attribute.KeyValue) attribute.Set {
+	attrs := append(more,
 		attribute.String("messaging.system", "pulsar"),
 		attribute.String("messaging.destination.name", topic),
-	}
+	)
 	if subscription != "" {
 		attrs = append(attrs, attribute.String("messaging.destination.subscription.name", subscription))
 	}
@@ -125,7 +125,7 @@ func endSpan(span trace.Span, err error) {
 	span.End()
 }
 
-// operation are the attributes that say what a span is of.
+// operation are the attributes that say what a span or a metric is of.
 func operation(name string) []attribute.KeyValue {
 	return []attribute.KeyValue{
 		attribute.String("messaging.operation.type", name),
@@ -152,6 +152,11 @@ func endSend(span trace.Span, id MessageID, err error) {
 		}
 	}
 	endSpan(span, err)
+}
+
+// failure is the attribute of what failed.
+func failure(err error) metric.MeasurementOption {
+	return metric.WithAttributes(attribute.String("error.type", errorType(err)))
 }
 
 func since(start time.Time) float64 { return time.Since(start).Seconds() }

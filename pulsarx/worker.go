@@ -120,7 +120,11 @@ func (r *run[T]) handle(ctx context.Context, batch []*item, messages []Message[T
 			err = panicError{p}
 			span.RecordError(err, trace.WithStackTrace(true))
 		}
-		r.tel.processTime.Record(ctx, since(start), r.attrs)
+		if err == nil {
+			r.tel.processTime.Record(ctx, since(start), r.processed)
+		} else {
+			r.tel.processTime.Record(ctx, since(start), r.processed, failure(err))
+		}
 		endSpan(span, err)
 	}()
 	err = r.handler(ctx, messages)
@@ -137,15 +141,14 @@ type batchSpans struct {
 }
 
 func newBatchSpans(t *telemetry, topic, subscription string) batchSpans {
-	set := where(topic, subscription)
-	attrs := trace.WithAttributes(set.ToSlice()...)
+	received, processed := where(topic, subscription, operation("receive")...), where(topic, subscription, operation("process")...)
 	return batchSpans{
 		tracer: t.tracer, receive: "receive " + topic, process: "process " + topic,
 		receiveOptions: []trace.SpanStartOption{
-			trace.WithSpanKind(trace.SpanKindClient), attrs, trace.WithAttributes(operation("receive")...),
+			trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(received.ToSlice()...),
 		},
 		processOptions: []trace.SpanStartOption{
-			trace.WithSpanKind(trace.SpanKindConsumer), attrs, trace.WithAttributes(operation("process")...),
+			trace.WithSpanKind(trace.SpanKindConsumer), trace.WithAttributes(processed.ToSlice()...),
 		},
 	}
 }
