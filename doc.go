@@ -9,9 +9,10 @@
 //
 //   - pulsarx: typed producers and consumers. [pulsarx.Consumer.Run] handles the events of a key in order, in small batches,
 //     acknowledges after success, retries in place, and moves what cannot be handled to a dead-letter topic.
+//   - pulsarx/topology: tenants, namespaces, topics and policies, declared in Go or YAML, planned and applied.
 //   - pulsarx/pulsartest: a broker inside the test binary that speaks Pulsar's protocol.
-//   - cdc: Debezium's change events as typed Go values.
-//   - embed, embed/onnx, embed/tokenizer: text to vectors, in this process.
+//   - cdc: Debezium's change events as typed Go values; cdc/avrocdc: the same from Avro.
+//   - embed, embed/onnx, embed/tokenizer: text to vectors, in this process, with batching, a cache and limits around any embedder.
 //   - vectorstore: the Sink that keeps a Store equal to a table; vectorstore/weaviate and vectorstore/memory are Stores.
 //
 // They meet in values and functions, not in a framework. The whole pipeline:
