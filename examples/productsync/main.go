@@ -50,7 +50,9 @@ func run(ctx context.Context, c config, out io.Writer) error {
 		return err
 	}
 	defer model.Close()
-	store, err := weaviate.New(ctx, c.store())
+	o := c.store()
+	o.OpenOnly = c.search != "" // a search for a collection with a typo must not create it
+	store, err := weaviate.New(ctx, o)
 	if err != nil {
 		return err
 	}

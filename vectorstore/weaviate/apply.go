@@ -178,16 +178,12 @@ func encodeProperties(known *schema, refusedNames map[string]error, values map[s
 func (s *Store) encodeVectors(vectors map[string][]float32, dims map[string]int) (map[string][]byte, error) {
 	out := make(map[string][]byte, len(vectors))
 	for name, v := range vectors {
-		if !s.vectors[name] {
-			err := fmt.Errorf("%w: collection %s has no vector %.64q", vectorstore.ErrVector, s.collection, name)
-			return nil, vectorstore.Permanent(err)
-		}
-		if len(v) == 0 {
+		if len(v) == 0 && s.vectors[name] != "" {
 			out[name] = nil
 			continue
 		}
-		if err := vectorstore.CheckVector(v, dims[name]); err != nil {
-			return nil, fmt.Errorf("vector %q: %w", name, err)
+		if err := s.checkVector(name, v, dims[name]); err != nil {
+			return nil, err
 		}
 		out[name] = encodeVector(v)
 	}

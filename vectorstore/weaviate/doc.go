@@ -10,14 +10,15 @@
 //	if err != nil { ... }
 //	defer store.Close()
 //
-// New creates the collection or checks it; from then on everything goes over one gRPC connection, and REST is used
-// when a property is added. It is tested with server v1.39. Collections with tenants are not supported.
+// New creates the collection or checks it, field by field ([CollectionError] lists what differs), and adds the named vectors
+// and properties that it lacks; [Options].OpenOnly forbids both. [PropertiesOf] makes the properties of a Go struct. From then
+// on everything goes over one gRPC connection, and REST is used when a property is added. It is tested with server v1.39. Collections with tenants are not supported.
 //
 // # What is stored how
 //
 // An object of the collection is one [vectorstore.Object] under the same id. The collection has no vectorizer: its
-// named vectors (text_vector and image_vector, unless [Options].Vectors says otherwise) are given with the object,
-// indexed by HNSW and compared by cosine. A put replaces the whole object, vectors included, which is what Upsert
+// named vectors (text_vector and image_vector, unless [Options].Vectors says otherwise) are given with the object, and
+// indexed by HNSW and compared by cosine unless a [Vector] says otherwise. A put replaces the whole object, vectors included, which is what Upsert
 // means; a Merge therefore reads the object first.
 //
 // Two properties of text are the Store's own, in no index and never among an object's Properties: tidemark_version
@@ -71,7 +72,7 @@
 //
 // # Vectors
 //
-// Vectors are checked before they are sent: finite, not all zero, and as long as the others of their name, which the
+// Vectors are checked before they are sent: finite, with cosine not all zero, and as long as the others of their name, which the
 // server itself does not check for the first batch of an empty collection. The length comes from [Options].Vectors,
 // from what is stored, or from the first vector of a call. An index keeps the length of its vectors, even after Clear.
 // What is written is found by the next search, unless the server runs with ASYNC_INDEXING.

@@ -15,10 +15,46 @@ import (
 var (
 	// ErrClosed says that the Store was closed.
 	ErrClosed = errors.New("weaviate: closed")
-	// ErrCollection says that a collection that is there differs from what the options ask for; the error lists every
-	// difference. Also: a collection of the same name in other letter case is in the way.
+	// ErrCollection says that a collection that is there differs from what the options ask for; a [CollectionError] lists
+	// every difference. Also: a collection of the same name in other letter case is in the way.
 	ErrCollection = errors.New("weaviate: collection does not fit")
 )
+
+// Difference is where a collection is not what the options ask for.
+type Difference struct {
+	// Field is what differs, such as "vector text_vector: distance" or "property price: type".
+	Field string
+	// Have is what the server has, empty where it has nothing. Want is what the options ask for.
+	Have, Want string
+}
+
+func (d Difference) String() string {
+	if d.Have == "" {
+		return fmt.Sprintf("%s is missing; want %s", d.Field, d.Want)
+	}
+	return fmt.Sprintf("%s is %s; want %s", d.Field, d.Have, d.Want)
+}
+
+// CollectionError lists every way in which a collection differs and cannot be changed. It is [ErrCollection] and permanent.
+type CollectionError struct {
+	Collection, Address string
+	Differences         []Difference
+}
+
+// Error has a line for each difference.
+func (e *CollectionError) Error() string {
+	text := fmt.Sprintf("%v: %s at %s:", ErrCollection, e.Collection, e.Address)
+	for _, d := range e.Differences {
+		text += "\n\t" + d.String()
+	}
+	return text
+}
+
+// Unwrap returns [ErrCollection].
+func (e *CollectionError) Unwrap() error { return ErrCollection }
+
+// Permanent returns true.
+func (e *CollectionError) Permanent() bool { return true }
 
 // callError is a request that failed as a whole. The gRPC status is found with status.FromError, and errors.Is finds
 // context.DeadlineExceeded and context.Canceled, which the status alone does not offer.

@@ -57,3 +57,31 @@ func ExampleStore_Apply() {
 	}
 	_ = reprice
 }
+
+// The properties of a struct, and a second named vector with a compressed index for a second model.
+func ExamplePropertiesOf() {
+	type Product struct {
+		ID          int64   `weaviate:"product_id"`
+		Description *string `weaviate:"description,tokenization=word"`
+		Price       float64 `weaviate:"price,rangefilter"`
+	}
+	properties, err := weaviate.PropertiesOf[Product]()
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	options := weaviate.Options{
+		HTTP: "localhost:8080", Collection: "Product", Properties: properties,
+		Vectors: []weaviate.Vector{
+			{Name: "text_vector", Dimensions: 384},
+			{Name: "text_vector_2", Dimensions: 1536, Quantizer: weaviate.RQ},
+		},
+	}
+	for _, p := range options.Properties {
+		fmt.Println(p.Name, p.DataType)
+	}
+	// Output:
+	// product_id int
+	// description text
+	// price number
+}

@@ -40,6 +40,11 @@ type Options struct {
 	Properties []Property
 	// FixedProperties makes a property that the collection lacks an error of the object that brings it.
 	FixedProperties bool
+	// Replication is how many copies the collection has, and how they settle conflicts.
+	Replication Replication
+	// OpenOnly makes New create and change nothing: what is missing is a difference, and so an error ([ErrCollection]).
+	// It suits programs that only search, where a name with a typo would otherwise become a collection.
+	OpenOnly bool
 
 	// ConnectTimeout bounds the wait for both endpoints in New, and every attempt to connect later. Default 5 s.
 	ConnectTimeout time.Duration
@@ -57,48 +62,6 @@ type Options struct {
 	MaxBatchBytes int
 }
 
-// Vector is a named vector of a collection: made by the application (vectorizer none), indexed by HNSW, compared by
-// cosine.
-type Vector struct {
-	// Name is letters, digits and _, beginning with a letter or _.
-	Name string
-	// Dimensions is the length of every vector of this name. Default: the length of the first that is seen.
-	Dimensions int
-}
-
-// Property is a property of a collection.
-type Property struct {
-	// Name is letters, digits and _, beginning with a lower-case letter or _.
-	Name string
-	// DataType is one of Weaviate's types.
-	DataType DataType
-	// Nested are the properties of [Object] and [ObjectArray], which need at least one.
-	Nested []Property
-}
-
-// DataType is a type of property, as Weaviate spells it.
-type DataType string
-
-// The types of properties that a Store reads and writes. References, geoCoordinates, phoneNumber and blobHash are not
-// among them.
-const (
-	Text         DataType = "text"
-	TextArray    DataType = "text[]"
-	Int          DataType = "int"
-	IntArray     DataType = "int[]"
-	Number       DataType = "number"
-	NumberArray  DataType = "number[]"
-	Boolean      DataType = "boolean"
-	BooleanArray DataType = "boolean[]"
-	Date         DataType = "date"
-	DateArray    DataType = "date[]"
-	UUID         DataType = "uuid"
-	UUIDArray    DataType = "uuid[]"
-	Blob         DataType = "blob"
-	Object       DataType = "object"
-	ObjectArray  DataType = "object[]"
-)
-
 const (
 	defaultHTTPPort = "8080"
 	defaultGRPCPort = "50051"
@@ -114,6 +77,11 @@ func (o Options) withDefaults() Options {
 	}
 	if len(o.Vectors) == 0 {
 		o.Vectors = []Vector{{Name: "text_vector"}, {Name: "image_vector"}}
+	}
+	o.Vectors = slices.Clone(o.Vectors)
+	for i := range o.Vectors {
+		o.Vectors[i].Index = cmp.Or(o.Vectors[i].Index, HNSW)
+		o.Vectors[i].Distance = cmp.Or(o.Vectors[i].Distance, Cosine)
 	}
 	o.ConnectTimeout = cmp.Or(o.ConnectTimeout, 5*time.Second)
 	o.ReadTimeout = cmp.Or(o.ReadTimeout, 15*time.Second)
@@ -177,6 +145,7 @@ func (o Options) endpoints() (http, grpc endpoint, err error) {
 	}
 	fault("Vectors", o.validateVectors())
 	fault("Properties", validateProperties(o.Properties, true))
+	fault("Replication", o.Replication.validate())
 	fault("ConnectTimeout", atLeast(o.ConnectTimeout, 1))
 	fault("ReadTimeout", atLeast(o.ReadTimeout, -1))
 	fault("Retries", atLeast(o.Retries, -1))
@@ -190,48 +159,6 @@ func atLeast[T int | time.Duration](value, least T) error {
 		return fmt.Errorf("is %v, must be at least %v", value, least)
 	}
 	return nil
-}
-
-func (o Options) validateVectors() error {
-	var errs []error
-	seen := map[string]bool{}
-	for _, v := range o.Vectors {
-		switch {
-		case !namePattern.MatchString(v.Name):
-			errs = append(errs, fmt.Errorf("%.64q is not a name of a vector", v.Name))
-		case seen[v.Name]:
-			errs = append(errs, fmt.Errorf("%q is there twice", v.Name))
-		case v.Dimensions < 0:
-			errs = append(errs, fmt.Errorf("%q: %d dimensions", v.Name, v.Dimensions))
-		}
-		seen[v.Name] = true
-	}
-	return errors.Join(errs...)
-}
-
-func validateProperties(properties []Property, top bool) error {
-	var errs []error
-	seen := map[string]bool{}
-	for _, p := range properties {
-		if err := validateName(p.Name, top); err != nil {
-			errs = append(errs, err)
-		} else if seen[p.Name] {
-			errs = append(errs, fmt.Errorf("%q is there twice", p.Name))
-		}
-		seen[p.Name] = true
-		nested := p.DataType == Object || p.DataType == ObjectArray
-		switch {
-		case !p.DataType.known(), !top && p.DataType == Blob:
-			errs = append(errs, fmt.Errorf("%q: type %.64q is not supported here", p.Name, p.DataType))
-		case nested != (len(p.Nested) > 0):
-			errs = append(errs, fmt.Errorf("%q: type %q with %d nested properties", p.Name, p.DataType, len(p.Nested)))
-		case nested:
-			if err := validateProperties(p.Nested, false); err != nil {
-				errs = append(errs, fmt.Errorf("%q: %w", p.Name, err))
-			}
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // validateName checks the name of a property. Weaviate lowers the first letter of top-level names without a word, so
@@ -255,17 +182,6 @@ func validateName(name string, top bool) error {
 		}
 	}
 	return nil
-}
-
-// element returns the type of the elements of an array type, and whether d is one.
-func (d DataType) element() (DataType, bool) {
-	e, ok := strings.CutSuffix(string(d), "[]")
-	return DataType(e), ok
-}
-
-func (d DataType) known() bool {
-	e, array := d.element()
-	return slices.Contains(scalarDataTypes, e) && (!array || e != Blob)
 }
 
 // parseEndpoint reads "host", "host:port" or a URL.

@@ -1,6 +1,7 @@
 package weaviate
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -30,42 +31,48 @@ type class struct {
 	VectorConfig      map[string]vectorConfig `json:"vectorConfig,omitempty"`
 	Properties        []classProperty         `json:"properties"`
 	Replication       *replication            `json:"replicationConfig,omitempty"`
-	MultiTenancy      *multiTenancy           `json:"multiTenancyConfig,omitempty"`
+	MultiTenancy      *enabled                `json:"multiTenancyConfig,omitempty"`
 }
 
 type vectorConfig struct {
 	Vectorizer        map[string]any `json:"vectorizer"`
-	VectorIndexType   string         `json:"vectorIndexType"`
+	VectorIndexType   Index          `json:"vectorIndexType"`
 	VectorIndexConfig indexConfig    `json:"vectorIndexConfig"`
 }
 
 type indexConfig struct {
-	Distance    string       `json:"distance,omitempty"`
-	Skip        bool         `json:"skip,omitempty"`
-	Multivector *multivector `json:"multivector,omitempty"`
+	Distance       Distance     `json:"distance,omitempty"`
+	Skip           bool         `json:"skip,omitempty"`
+	Multivector    *enabled     `json:"multivector,omitempty"`
+	EFConstruction int          `json:"efConstruction,omitempty"`
+	MaxConnections int          `json:"maxConnections,omitempty"`
+	EF             int          `json:"ef,omitempty"`
+	PQ             *enabled     `json:"pq,omitempty"`
+	BQ             *enabled     `json:"bq,omitempty"`
+	SQ             *enabled     `json:"sq,omitempty"`
+	RQ             *enabled     `json:"rq,omitempty"`
+	Unquantized    bool         `json:"skipDefaultQuantization,omitempty"`
+	HNSW           *indexConfig `json:"hnsw,omitempty"` // of a dynamic index
 }
 
-type multivector struct {
+type enabled struct {
 	Enabled bool `json:"enabled"`
 }
 
-// replication fixes how a conflict of a delete with a write is settled, since the default differs between server
-// versions. The later one wins. It matters only where a collection has several replicas.
 type replication struct {
-	DeletionStrategy string `json:"deletionStrategy"`
-}
-
-type multiTenancy struct {
-	Enabled bool `json:"enabled"`
+	Factor           int              `json:"factor,omitempty"`
+	DeletionStrategy DeletionStrategy `json:"deletionStrategy,omitempty"`
 }
 
 type classProperty struct {
-	Name            string          `json:"name"`
-	Description     string          `json:"description,omitempty"`
-	DataType        []string        `json:"dataType"`
-	IndexFilterable *bool           `json:"indexFilterable,omitempty"`
-	IndexSearchable *bool           `json:"indexSearchable,omitempty"`
-	Nested          []classProperty `json:"nestedProperties,omitempty"`
+	Name              string          `json:"name"`
+	Description       string          `json:"description,omitempty"`
+	DataType          []string        `json:"dataType"`
+	Tokenization      Tokenization    `json:"tokenization,omitempty"`
+	IndexFilterable   *bool           `json:"indexFilterable,omitempty"`
+	IndexSearchable   *bool           `json:"indexSearchable,omitempty"`
+	IndexRangeFilters *bool           `json:"indexRangeFilters,omitempty"`
+	Nested            []classProperty `json:"nestedProperties,omitempty"`
 }
 
 // bookkeeping is a property of the Store's own. It is in no index: it is read with its object and never searched.
@@ -82,7 +89,17 @@ var (
 )
 
 func (p Property) class() classProperty {
-	out := classProperty{Name: p.Name, DataType: []string{string(p.DataType)}}
+	out := classProperty{Name: p.Name, DataType: []string{string(p.DataType)}, Tokenization: p.Tokenization}
+	yes, no := true, false
+	if p.NoFilter {
+		out.IndexFilterable = &no
+	}
+	if p.NoSearch {
+		out.IndexSearchable = &no
+	}
+	if p.RangeFilter {
+		out.IndexRangeFilters = &yes
+	}
 	for _, nested := range p.Nested {
 		out.Nested = append(out.Nested, nested.class())
 	}
@@ -99,12 +116,22 @@ type schema struct {
 type property struct {
 	dataType DataType
 	nested   map[string]*property
+	indexes  indexes
+}
+
+// indexes are what a property is found by, nil and empty where nothing is said.
+type indexes struct {
+	tokenization           Tokenization
+	filter, search, ranges *bool
 }
 
 func newProperties(in []classProperty) map[string]*property {
 	out := make(map[string]*property, len(in))
 	for _, p := range in {
-		out[p.Name] = &property{dataType: p.dataType(), nested: newProperties(p.Nested)}
+		out[p.Name] = &property{
+			dataType: p.dataType(), nested: newProperties(p.Nested),
+			indexes: indexes{p.Tokenization, p.IndexFilterable, p.IndexSearchable, p.IndexRangeFilters},
+		}
 	}
 	return out
 }
@@ -133,19 +160,65 @@ func newSchema(c class) *schema {
 // wanted is the collection that the options describe.
 func (o Options) wanted() class {
 	c := class{
-		Class: o.Collection, VectorConfig: map[string]vectorConfig{}, Replication: &replication{"TimeBasedResolution"},
-		Properties: []classProperty{versionColumn, inputsColumn},
+		Class: o.Collection, VectorConfig: map[string]vectorConfig{}, Properties: []classProperty{versionColumn, inputsColumn},
+		Replication: &replication{o.Replication.Factor, o.Replication.DeletionStrategy},
 	}
 	for _, v := range o.Vectors {
-		c.VectorConfig[v.Name] = vectorConfig{
-			Vectorizer: map[string]any{"none": map[string]any{}}, VectorIndexType: "hnsw",
-			VectorIndexConfig: indexConfig{Distance: "cosine"},
-		}
+		c.VectorConfig[v.Name] = v.config()
 	}
 	for _, p := range o.Properties {
 		c.Properties = append(c.Properties, p.class())
 	}
 	return c
+}
+
+func (v Vector) config() vectorConfig {
+	out := vectorConfig{
+		Vectorizer: map[string]any{"none": map[string]any{}}, VectorIndexType: v.Index,
+		VectorIndexConfig: indexConfig{
+			Distance: v.Distance, EFConstruction: v.EFConstruction, MaxConnections: v.MaxConnections, EF: v.EF,
+		},
+	}
+	holder := &out.VectorIndexConfig
+	if v.Index == Dynamic {
+		holder.HNSW = &indexConfig{}
+		holder = holder.HNSW
+	}
+	on := &enabled{true}
+	switch v.Quantizer {
+	case PQ:
+		holder.PQ = on
+	case BQ:
+		holder.BQ = on
+	case SQ:
+		holder.SQ = on
+	case RQ:
+		holder.RQ = on
+	case Unquantized:
+		holder.Unquantized = true
+	}
+	return out
+}
+
+// quantizer returns the one that is in use.
+func (c indexConfig) quantizer() Quantizer {
+	if c.HNSW != nil {
+		return c.HNSW.quantizer()
+	}
+	for i, q := range []*enabled{c.PQ, c.BQ, c.SQ, c.RQ} {
+		if q != nil && q.Enabled {
+			return quantizers[i]
+		}
+	}
+	return Unquantized
+}
+
+// asked is the quantizer that a wanted configuration needs, empty where any will do.
+func (c indexConfig) asked() Quantizer {
+	if q := c.quantizer(); q != Unquantized || c.Unquantized || c.HNSW != nil && c.HNSW.Unquantized {
+		return q
+	}
+	return ""
 }
 
 // wantedTombstones is the collection of remembered deletions: the ids of deleted objects with their versions, without
@@ -154,20 +227,24 @@ func (o Options) wantedTombstones() class {
 	return class{
 		Class: o.Collection + tombstones, Description: "Deletions remembered for the collection " + o.Collection,
 		Vectorizer: "none", VectorIndexType: "hnsw", VectorIndexConfig: &indexConfig{Skip: true},
-		Replication: &replication{"TimeBasedResolution"}, Properties: []classProperty{versionColumn},
+		Replication: &replication{o.Replication.Factor, o.Replication.DeletionStrategy}, Properties: []classProperty{versionColumn},
 	}
 }
 
-// ensure creates the collection, or checks that the one that is there fits and adds the properties that it lacks. It
-// returns what is there now.
-func (c *conn) ensure(ctx context.Context, want class) (class, error) {
+// ensure creates the collection, or checks that the one that is there fits and adds the vectors and properties that it
+// lacks; with openOnly, what is missing is an error. It returns what is there now.
+func (c *conn) ensure(ctx context.Context, want class, openOnly bool) (class, error) {
 	have, err := c.class(ctx, want.Class)
-	if restCode(err) == http.StatusNotFound {
-		err = c.rest(ctx, http.MethodPost, "/v1/schema", want, nil)
+	missing := restCode(err) == http.StatusNotFound
+	if missing && openOnly {
+		return class{}, c.differ(want, []Difference{{Field: "collection " + want.Class, Want: "one that is there, since OpenOnly is set"}})
+	}
+	if missing {
+		err = c.rest(ctx, http.MethodPost, "/v1/schema", want.created(), nil)
 		if restCode(err) == http.StatusUnprocessableEntity {
 			// Another process may have created it in between; if it is still not there, the answer says why.
 			if again, errAgain := c.class(ctx, want.Class); errAgain == nil {
-				return c.fit(ctx, again, want)
+				return c.fit(ctx, again, want, false)
 			}
 			return class{}, fmt.Errorf("%w: creating %s: %w", ErrCollection, want.Class, err)
 		}
@@ -178,7 +255,16 @@ func (c *conn) ensure(ctx context.Context, want class) (class, error) {
 	if err != nil {
 		return class{}, fmt.Errorf("weaviate: collection %s at %s: %w", want.Class, c.httpAddr, err)
 	}
-	return c.fit(ctx, have, want)
+	return c.fit(ctx, have, want, openOnly)
+}
+
+// created is the collection to create: the deletion strategy is always set, since the server's default differs between
+// versions.
+func (want class) created() class {
+	r := *want.Replication
+	r.DeletionStrategy = cmp.Or(r.DeletionStrategy, TimeBasedResolution)
+	want.Replication = &r
+	return want
 }
 
 func (c *conn) class(ctx context.Context, name string) (class, error) {
@@ -187,102 +273,223 @@ func (c *conn) class(ctx context.Context, name string) (class, error) {
 	return have, err
 }
 
-func (c *conn) fit(ctx context.Context, have, want class) (class, error) {
-	if differences := want.differences(have); len(differences) > 0 {
-		lines := strings.Join(differences, "\n\t")
-		return class{}, fmt.Errorf("%w: %s at %s:\n\t%s", ErrCollection, want.Class, c.httpAddr, lines)
-	}
-	there := newProperties(have.Properties)
-	added := false
-	for _, p := range want.Properties {
-		if there[p.Name] != nil {
-			continue
+func (c *conn) differ(want class, differences []Difference) error {
+	return &CollectionError{Collection: want.Class, Address: c.httpAddr, Differences: differences}
+}
+
+// fit checks have, then adds to it what it lacks.
+func (c *conn) fit(ctx context.Context, have, want class, openOnly bool) (class, error) {
+	differences := want.differences(have)
+	vectors, properties := want.missing(have)
+	if openOnly {
+		for _, name := range vectors {
+			differences = append(differences, Difference{Field: "vector " + name, Want: string(want.VectorConfig[name].VectorIndexType)})
 		}
+		for _, p := range properties {
+			differences = append(differences, Difference{Field: "property " + p.Name, Want: string(p.dataType())})
+		}
+	}
+	if len(differences) > 0 {
+		return class{}, c.differ(want, differences)
+	}
+	if len(vectors)+len(properties) == 0 {
+		return have, nil
+	}
+	if len(vectors) > 0 {
+		if err := c.addVectors(ctx, want); err != nil {
+			return class{}, fmt.Errorf("weaviate: collection %s at %s: adding the vectors %s: %w",
+				want.Class, c.httpAddr, strings.Join(vectors, ", "), err)
+		}
+	}
+	for _, p := range properties {
 		err := c.addProperty(ctx, want.Class, p)
 		if restCode(err) == http.StatusUnprocessableEntity {
 			// Another process may have added it in between.
 			if again, errAgain := c.class(ctx, want.Class); errAgain == nil && newProperties(again.Properties)[p.Name] != nil {
-				return c.fit(ctx, again, want)
+				return c.fit(ctx, again, want, false)
 			}
 		}
 		if err != nil {
 			return class{}, fmt.Errorf("weaviate: collection %s at %s: adding property %s: %w", want.Class, c.httpAddr, p.Name, err)
 		}
-		added = true
 	}
-	if added {
-		return c.class(ctx, want.Class)
+	return c.class(ctx, want.Class)
+}
+
+// missing returns what fit can add.
+func (want class) missing(have class) (vectors []string, properties []classProperty) {
+	for _, name := range slices.Sorted(maps.Keys(want.VectorConfig)) {
+		if _, ok := have.VectorConfig[name]; !ok {
+			vectors = append(vectors, name)
+		}
 	}
-	return have, nil
+	there := newProperties(have.Properties)
+	for _, p := range want.Properties {
+		if there[p.Name] == nil {
+			properties = append(properties, p)
+		}
+	}
+	return vectors, properties
+}
+
+// addVectors adds the vectors of want that the collection lacks. The server takes whole collections alone, so that what
+// another process adds between the reading and the writing makes it refuse ours, which is then done again.
+func (c *conn) addVectors(ctx context.Context, want class) error {
+	path := "/v1/schema/" + want.Class
+	for attempt := 0; ; attempt++ {
+		var whole map[string]any // with every field that the server has, known here or not
+		if err := c.rest(ctx, http.MethodGet, path, nil, &whole); err != nil {
+			return err
+		}
+		config, _ := whole["vectorConfig"].(map[string]any)
+		if config == nil {
+			return fmt.Errorf("%w: it has one vector without a name, to which the server adds none", ErrCollection)
+		}
+		added := false
+		for name, v := range want.VectorConfig {
+			if config[name] == nil {
+				config[name], added = v, true
+			}
+		}
+		if !added {
+			return nil
+		}
+		err := c.rest(ctx, http.MethodPut, path, whole, nil)
+		if err == nil || restCode(err) != http.StatusUnprocessableEntity {
+			return err
+		}
+		if attempt == 3 {
+			return fmt.Errorf("%w: %w", ErrCollection, err)
+		}
+	}
 }
 
 func (c *conn) addProperty(ctx context.Context, name string, p classProperty) error {
 	return c.rest(ctx, http.MethodPost, "/v1/schema/"+name+"/properties", p, nil)
 }
 
-// differences says where have does not do what want needs, a line each.
-func (want class) differences(have class) []string {
-	var out []string
-	differ := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+// differences says where have does not do what want needs and cannot be made to.
+func (want class) differences(have class) []Difference {
+	var out []Difference
+	differ := func(field, have, want string) { out = append(out, Difference{field, have, want}) }
 	if have.Class != want.Class {
-		differ("the server answers with the collection %s", have.Class)
+		differ("the name that the server answers with", have.Class, want.Class)
 	}
 	if have.MultiTenancy != nil && have.MultiTenancy.Enabled {
-		differ("multi-tenancy is enabled; want it disabled")
+		differ("multi-tenancy", "enabled", "it disabled")
 	}
 	if have.Vectorizer != "" && have.Vectorizer != "none" {
-		differ("vectorizer is %s; want none", have.Vectorizer)
+		differ("vectorizer", have.Vectorizer, "none")
+	}
+	if r := have.Replication; r != nil && want.Replication.Factor > 0 && r.Factor != want.Replication.Factor {
+		differ("replication: factor", fmt.Sprint(r.Factor), fmt.Sprint(want.Replication.Factor))
+	}
+	if w := want.Replication.DeletionStrategy; w != "" && (have.Replication == nil || have.Replication.DeletionStrategy != w) {
+		strategy := DeletionStrategy("")
+		if have.Replication != nil {
+			strategy = have.Replication.DeletionStrategy
+		}
+		differ("replication: deletion strategy", string(strategy), string(w))
 	}
 	for _, name := range slices.Sorted(maps.Keys(want.VectorConfig)) {
-		v, ok := have.VectorConfig[name]
-		if !ok {
-			differ("vector %s is missing", name)
-			continue
-		}
-		if _, none := v.Vectorizer["none"]; !none {
-			differ("vector %s: vectorizer is %s; want none", name, strings.Join(slices.Sorted(maps.Keys(v.Vectorizer)), ", "))
-		}
-		if v.VectorIndexType != "hnsw" {
-			differ("vector %s: index is %s; want hnsw", name, v.VectorIndexType)
-		}
-		if v.VectorIndexConfig.Distance != "cosine" {
-			differ("vector %s: distance is %s; want cosine", name, v.VectorIndexConfig.Distance)
-		}
-		if v.VectorIndexConfig.Skip {
-			differ("vector %s: indexing is skipped; want an index", name)
-		}
-		if m := v.VectorIndexConfig.Multivector; m != nil && m.Enabled {
-			differ("vector %s: holds several vectors an object; want one", name)
+		if v, ok := have.VectorConfig[name]; ok {
+			out = append(out, want.VectorConfig[name].differences("vector "+name+": ", v)...)
+		} else if len(have.VectorConfig) == 0 {
+			differ("vector "+name, "", "named vectors; a collection that was made without any cannot get them")
 		}
 	}
 	return append(out, propertyDifferences("", newProperties(have.Properties), newProperties(want.Properties))...)
 }
 
-// propertyDifferences says which types differ, and which cannot be carried at all: an upsert replaces the whole
-// object, so that their values would be lost.
-func propertyDifferences(prefix string, have, want map[string]*property) []string {
-	var out []string
+func (want vectorConfig) differences(field string, have vectorConfig) []Difference {
+	var out []Difference
+	differ := func(name string, have, want any) {
+		out = append(out, Difference{field + name, fmt.Sprint(have), fmt.Sprint(want)})
+	}
+	if _, none := have.Vectorizer["none"]; !none {
+		differ("vectorizer", strings.Join(slices.Sorted(maps.Keys(have.Vectorizer)), ", "), "none")
+	}
+	h, w := have.VectorIndexConfig, want.VectorIndexConfig
+	if have.VectorIndexType != want.VectorIndexType {
+		differ("index", have.VectorIndexType, want.VectorIndexType)
+	} else if asked := w.asked(); asked != "" && asked != h.quantizer() {
+		differ("quantizer", h.quantizer(), asked)
+	}
+	if h.Distance != w.Distance {
+		differ("distance", h.Distance, w.Distance)
+	}
+	if h.Skip {
+		differ("indexing", "skipped", "an index")
+	}
+	if h.Multivector != nil && h.Multivector.Enabled {
+		differ("number of vectors of an object", "any", "one")
+	}
+	for _, n := range []struct {
+		name       string
+		have, want int
+	}{
+		{"efConstruction", h.EFConstruction, w.EFConstruction},
+		{"maxConnections", h.MaxConnections, w.MaxConnections},
+		{"ef", h.EF, w.EF},
+	} {
+		if n.want != 0 && n.have != n.want {
+			differ(n.name, n.have, n.want)
+		}
+	}
+	return out
+}
+
+// propertyDifferences says what differs, and which types cannot be carried at all: an upsert replaces the whole object,
+// so that their values would be lost.
+func propertyDifferences(prefix string, have, want map[string]*property) []Difference {
+	var out []Difference
 	for _, name := range slices.Sorted(maps.Keys(have)) {
 		h, w := have[name], want[name]
+		field := "property " + prefix + name
 		switch {
 		case w != nil && h.dataType != w.dataType:
-			out = append(out, fmt.Sprintf("property %s%s: type is %s; want %s", prefix, name, h.dataType, w.dataType))
+			out = append(out, Difference{field + ": type", string(h.dataType), string(w.dataType)})
+			continue
 		case !h.dataType.known(), prefix != "" && h.dataType == Blob:
-			out = append(out, fmt.Sprintf("property %s%s: type %s is not supported", prefix, name, h.dataType))
-		default:
-			var nested map[string]*property
-			if w != nil {
-				nested = w.nested
-			}
-			out = append(out, propertyDifferences(prefix+name+".", h.nested, nested)...)
+			out = append(out, Difference{field + ": type", string(h.dataType), "a type that is supported"})
+			continue
 		}
+		var nested map[string]*property
+		if w != nil {
+			nested = w.nested
+			if name != versionProperty && name != inputsProperty { // whoever made them, their indexes do no harm
+				out = append(out, indexDifferences(field, h.indexes, w.indexes)...)
+			}
+		}
+		out = append(out, propertyDifferences(prefix+name+".", h.nested, nested)...)
 	}
 	if prefix == "" {
 		return out // what is missing at the top is added
 	}
 	for _, name := range slices.Sorted(maps.Keys(want)) {
 		if have[name] == nil {
-			out = append(out, fmt.Sprintf("property %s%s is missing; Weaviate adds no nested properties", prefix, name))
+			field := "property " + prefix + name
+			out = append(out, Difference{Field: field, Want: string(want[name].dataType) + "; Weaviate adds no nested properties"})
+		}
+	}
+	return out
+}
+
+// indexDifferences compares where want says something.
+func indexDifferences(field string, have, want indexes) []Difference {
+	var out []Difference
+	if want.tokenization != "" && have.tokenization != want.tokenization {
+		out = append(out, Difference{field + ": tokenization", string(have.tokenization), string(want.tokenization)})
+	}
+	for _, index := range []struct {
+		name       string
+		have, want *bool
+	}{
+		{"filterable", have.filter, want.filter}, {"searchable", have.search, want.search}, {"range filters", have.ranges, want.ranges},
+	} {
+		if index.want != nil && (index.have == nil || *index.have != *index.want) {
+			is := index.have != nil && *index.have
+			out = append(out, Difference{field + ": " + index.name, fmt.Sprint(is), fmt.Sprint(*index.want)})
 		}
 	}
 	return out

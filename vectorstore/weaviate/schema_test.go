@@ -44,9 +44,9 @@ func TestServerEnsure(t *testing.T) {
 		t.Fatalf("error is %v", err)
 	}
 	for _, want := range []string{
-		o.Collection, "vector image_vector is missing", "vector text_vector: index is flat; want hnsw",
+		o.Collection, "vector text_vector: index is flat; want hnsw",
 		"vector text_vector: distance is dot; want cosine", "property n: type is text; want int",
-		"property tidemark_version: type is int; want text", "property where: type geoCoordinates is not supported",
+		"property tidemark_version: type is int; want text", "property where: type is geoCoordinates; want a type that is supported",
 		"property d.x: type is int; want text", "property d.y is missing",
 	} {
 		if !strings.Contains(err.Error(), want) {
@@ -222,7 +222,7 @@ func TestServerOtherDimensions(t *testing.T) {
 	apply(t, open(t, o), upserts(1)...)
 	o.Vectors = []Vector{{Name: "text_vector", Dimensions: 384}}
 	_, err := New(t.Context(), o)
-	if !errors.Is(err, ErrCollection) || !strings.Contains(err.Error(), "have 2 dimensions; want 384") {
+	if !errors.Is(err, ErrCollection) || !strings.Contains(err.Error(), "dimensions of what is stored is 2; want 384") {
 		t.Errorf("error is %v", err)
 	}
 	o.Vectors[0].Dimensions = 2

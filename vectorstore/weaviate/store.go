@@ -31,7 +31,7 @@ type Store struct {
 	schema    atomic.Pointer[schema]
 	extending chan struct{} // has a place for the one that adds properties
 
-	vectors map[string]bool // the collection's named vectors; not changed
+	vectors map[string]Distance // the collection's named vectors; not changed
 	mu      sync.Mutex
 	dims    map[string]int // guarded by mu: by vector name, from the options, or of a vector that the server has
 }
@@ -42,8 +42,8 @@ var (
 )
 
 // New connects, waits until both endpoints answer (at most ConnectTimeout), and creates the collection and its
-// collection of deletions, or checks that the ones that are there fit ([ErrCollection] lists where they do not) and
-// adds the properties that they lack. An endpoint that cannot be reached is an error that names it. The context
+// collection of deletions, or checks that the ones that are there fit (a [CollectionError] lists where they do not) and
+// adds the vectors and properties that they lack; with OpenOnly, it changes nothing. An endpoint that cannot be reached is an error that names it. The context
 // bounds New alone.
 func New(ctx context.Context, o Options) (*Store, error) {
 	o = o.withDefaults()
@@ -57,7 +57,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		conn: c, collection: o.Collection, tombstones: o.Collection + tombstones, fixed: o.FixedProperties,
-		maxBatch: o.MaxBatch, maxBytes: o.MaxBatchBytes, vectors: map[string]bool{}, dims: map[string]int{},
+		maxBatch: o.MaxBatch, maxBytes: o.MaxBatchBytes, vectors: map[string]Distance{}, dims: map[string]int{},
 		extending: make(chan struct{}, 1),
 	}
 	if err := s.open(ctx, o); err != nil {
@@ -78,16 +78,16 @@ func (s *Store) open(ctx context.Context, o Options) error {
 	}
 	s.conn.sendLimit = cmp.Or(meta.MaxMessage, maxMessageBytes)
 	s.maxBytes = min(s.maxBytes, s.conn.sendLimit)
-	have, err := s.conn.ensure(ctx, o.wanted())
+	have, err := s.conn.ensure(ctx, o.wanted(), o.OpenOnly)
 	if err != nil {
 		return err
 	}
-	if _, err := s.conn.ensure(ctx, o.wantedTombstones()); err != nil {
+	if _, err := s.conn.ensure(ctx, o.wantedTombstones(), o.OpenOnly); err != nil {
 		return err
 	}
 	s.schema.Store(newSchema(have))
-	for name := range have.VectorConfig {
-		s.vectors[name] = true
+	for name, v := range have.VectorConfig {
+		s.vectors[name] = v.VectorIndexConfig.Distance
 	}
 	for _, v := range o.Vectors {
 		if v.Dimensions > 0 {
@@ -108,8 +108,9 @@ func (s *Store) checkStored(ctx context.Context, vectors []Vector) error {
 			dims := len(have.GetVectorBytes()) / 4
 			i := slices.IndexFunc(vectors, func(want Vector) bool { return want.Name == have.GetName() })
 			if i >= 0 && vectors[i].Dimensions > 0 && vectors[i].Dimensions != dims {
-				return fmt.Errorf("%w: %s at %s: the vectors %s that are stored have %d dimensions; want %d",
-					ErrCollection, s.collection, s.conn.grpcAddr, have.GetName(), dims, vectors[i].Dimensions)
+				return &CollectionError{s.collection, s.conn.grpcAddr, []Difference{{
+					"vector " + have.GetName() + ": dimensions of what is stored", fmt.Sprint(dims), fmt.Sprint(vectors[i].Dimensions),
+				}}}
 			}
 		}
 	}
@@ -290,11 +291,25 @@ func (s *Store) checkQuery(q vectorstore.Query) error {
 	if q.Limit < 0 || q.Limit > 1<<31-1 {
 		return fmt.Errorf("weaviate: search: the limit %d is out of range", q.Limit)
 	}
-	if !s.vectors[q.Vector] {
-		return fmt.Errorf("weaviate: search: collection %s has no vector %.64q", s.collection, q.Vector)
+	if err := s.checkVector(q.Vector, q.Near, s.dimensions()[q.Vector]); err != nil {
+		return fmt.Errorf("weaviate: search: %w", err)
 	}
-	if err := vectorstore.CheckVector(q.Near, s.dimensions()[q.Vector]); err != nil {
-		return fmt.Errorf("weaviate: search by vector %q: %w", q.Vector, err)
+	return nil
+}
+
+// checkVector checks the vector of a name: only with cosine must it have a direction.
+func (s *Store) checkVector(name string, v []float32, dims int) error {
+	distance, ok := s.vectors[name]
+	if !ok {
+		err := fmt.Errorf("%w: collection %s has no vector %.64q", vectorstore.ErrVector, s.collection, name)
+		return vectorstore.Permanent(err)
+	}
+	zero := !slices.ContainsFunc(v, func(x float32) bool { return x != 0 })
+	if distance != Cosine && zero && len(v) > 0 && (dims == 0 || len(v) == dims) {
+		return nil
+	}
+	if err := vectorstore.CheckVector(v, dims); err != nil {
+		return fmt.Errorf("vector %q: %w", name, err)
 	}
 	return nil
 }

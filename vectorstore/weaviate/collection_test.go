@@ -1,0 +1,263 @@
+package weaviate
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/itemerror"
+	"github.com/tidemark-go/tidemark/vectorstore"
+)
+
+// TestServerCollectionOptions: a collection gets what the options ask for, fits them afterwards, and every other wish is a difference
+// that names its field.
+func TestServerCollectionOptions(t *testing.T) {
+	o := serverOptions(t)
+	o.Vectors = []Vector{
+		{Name: "graph", Distance: L2Squared, EFConstruction: 64, MaxConnections: 16, EF: 50, Quantizer: SQ},
+		{Name: "flat", Index: Flat, Distance: Dot, Quantizer: BQ},
+		{Name: "plain", Quantizer: Unquantized},
+		{Name: "rotated", Quantizer: RQ},
+		{Name: "any"},
+	}
+	o.Properties = []Property{
+		{Name: "code", DataType: Text, Tokenization: Field, NoSearch: true},
+		{Name: "price", DataType: Number, RangeFilter: true},
+		{Name: "note", DataType: Text, NoFilter: true},
+	}
+	o.Replication = Replication{Factor: 1, DeletionStrategy: DeleteOnConflict}
+	open(t, o)
+	open(t, o)
+	var have class
+	if err := testConn(t, o).rest(t.Context(), http.MethodGet, "/v1/schema/"+o.Collection, nil, &have); err != nil {
+		t.Fatal(err)
+	}
+	if v := have.VectorConfig["graph"]; v.VectorIndexConfig.EF != 50 || v.VectorIndexConfig.quantizer() != SQ {
+		t.Errorf("the server has %+v", v)
+	}
+	for want, change := range map[string]func(*Options){
+		"vector graph: distance is l2-squared; want dot":                               func(o *Options) { o.Vectors[0].Distance = Dot },
+		"vector graph: efConstruction is 64; want 65":                                  func(o *Options) { o.Vectors[0].EFConstruction = 65 },
+		"vector graph: maxConnections is 16; want 17":                                  func(o *Options) { o.Vectors[0].MaxConnections = 17 },
+		"vector graph: ef is 50; want 51":                                              func(o *Options) { o.Vectors[0].EF = 51 },
+		"vector graph: quantizer is sq; want none":                                     func(o *Options) { o.Vectors[0].Quantizer = Unquantized },
+		"vector flat: quantizer is bq; want sq":                                        func(o *Options) { o.Vectors[1].Quantizer = SQ },
+		"vector flat: index is flat; want hnsw":                                        func(o *Options) { o.Vectors[1].Index = HNSW },
+		"vector plain: quantizer is none; want pq":                                     func(o *Options) { o.Vectors[2].Quantizer = PQ },
+		"property code: tokenization is field; want word":                              func(o *Options) { o.Properties[0].Tokenization = Word },
+		"property price: filterable is true; want false":                               func(o *Options) { o.Properties[1].NoFilter = true },
+		"property note: searchable is true; want false":                                func(o *Options) { o.Properties[2].NoSearch = true },
+		"property price: type is number; want int":                                     func(o *Options) { o.Properties[1].DataType = Int },
+		"replication: factor is 1; want 3":                                             func(o *Options) { o.Replication.Factor = 3 },
+		"replication: deletion strategy is DeleteOnConflict; want TimeBasedResolution": func(o *Options) { o.Replication.DeletionStrategy = TimeBasedResolution },
+	} {
+		other := o
+		other.Vectors, other.Properties = slices.Clone(o.Vectors), slices.Clone(o.Properties)
+		change(&other)
+		_, err := New(t.Context(), other)
+		var differs *CollectionError
+		if !errors.As(err, &differs) || !errors.Is(err, ErrCollection) || !itemerror.IsPermanent(err) {
+			t.Errorf("%q: error %v", want, err)
+			continue
+		}
+		if len(differs.Differences) == 0 || differs.Differences[0].String() != want {
+			t.Errorf("differences are %v, want %q", differs.Differences, want)
+		}
+	}
+}
+
+// TestServerDeletionStrategy: a collection that New creates never has the server's default, which differs between versions.
+func TestServerDeletionStrategy(t *testing.T) {
+	o := serverOptions(t)
+	open(t, o)
+	for _, name := range []string{o.Collection, o.Collection + tombstones} {
+		have, err := testConn(t, o).class(t.Context(), name)
+		if err != nil || have.Replication == nil || have.Replication.DeletionStrategy != TimeBasedResolution {
+			t.Errorf("%s has %+v, error %v", name, have.Replication, err)
+		}
+	}
+}
+
+// TestServerAddsVectors: a second named vector for a second model, added by several at once; what is there stays.
+func TestServerAddsVectors(t *testing.T) {
+	o := serverOptions(t)
+	s := open(t, o)
+	apply(t, s, upserts(1, 2)...)
+	var adding sync.WaitGroup
+	for _, name := range []string{"second", "third"} {
+		adding.Go(func() {
+			more := o
+			more.Vectors = []Vector{{Name: "text_vector"}, {Name: name, Distance: Dot}}
+			added, err := New(t.Context(), more)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if err := added.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	adding.Wait()
+	o.Vectors = []Vector{{Name: "text_vector"}, {Name: "image_vector"}, {Name: "second", Distance: Dot}, {Name: "third", Distance: Dot}}
+	o.OpenOnly = true
+	both := open(t, o)
+	apply(t, both, vectorstore.Mutation{Action: vectorstore.Merge, Object: vectorstore.Object{
+		Ref: vectorstore.Ref{ID: idOf(1)}, Vectors: map[string][]float32{"second": {0, 0, 0}}, // no direction, which Dot allows
+	}})
+	if got := get(t, both, 1); len(got.Vectors["text_vector"]) != 2 || len(got.Vectors["second"]) != 3 || got.Properties["title"] != "1" {
+		t.Errorf("stored %+v", got)
+	}
+	matches, err := both.Search(t.Context(), vectorstore.Query{Vector: "second", Near: []float32{1, 0, 0}})
+	if err != nil || len(matches) != 1 || matches[0].Object.ID != idOf(1) {
+		t.Errorf("found %+v, error %v", matches, err)
+	}
+}
+
+// TestServerOpenOnly: a name with a typo creates nothing.
+func TestServerOpenOnly(t *testing.T) {
+	o := serverOptions(t)
+	open(t, o)
+	typo := o
+	typo.Collection, typo.OpenOnly = o.Collection+"x", true
+	_, err := New(t.Context(), typo)
+	if !errors.Is(err, ErrCollection) || !strings.Contains(err.Error(), typo.Collection+" is missing") {
+		t.Errorf("error is %v", err)
+	}
+	for _, name := range []string{typo.Collection, typo.Collection + tombstones} {
+		if _, err := testConn(t, o).class(t.Context(), name); restCode(err) != http.StatusNotFound {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	o.OpenOnly = true
+	open(t, o)
+	o.Vectors = []Vector{{Name: "other"}}
+	o.Properties = []Property{{Name: "added", DataType: Text}}
+	_, err = New(t.Context(), o)
+	for _, want := range []string{"vector other is missing; want hnsw", "property added is missing; want text"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error is %v, want %q", err, want)
+		}
+	}
+}
+
+// TestServerDynamicNeedsAsync: the server says why it makes no such collection, and so does the error.
+func TestServerDynamicNeedsAsync(t *testing.T) {
+	o := serverOptions(t)
+	open(t, o) // so that there is something to drop
+	o.Collection += "D"
+	o.Vectors = []Vector{{Name: "text_vector", Index: Dynamic, Quantizer: RQ}}
+	s, err := New(t.Context(), o)
+	if err == nil { // a server with ASYNC_INDEXING
+		t.Cleanup(func() { _ = s.Close() })
+		for _, name := range []string{o.Collection, o.Collection + tombstones} {
+			if err := s.conn.rest(t.Context(), http.MethodDelete, "/v1/schema/"+name, nil, nil); err != nil {
+				t.Error(err)
+			}
+		}
+	} else if !errors.Is(err, ErrCollection) || !strings.Contains(err.Error(), "async") {
+		t.Errorf("error is %v", err)
+	}
+}
+
+type inner struct {
+	Name string
+	At   *time.Time `weaviate:"at"`
+}
+
+type embedded struct {
+	Shared bool `json:"shared,omitempty"`
+}
+
+type product struct {
+	embedded
+	ID       int64     `weaviate:"product_id,rangefilter"`
+	Title    string    `weaviate:"title,tokenization=field,nosearch"`
+	Text     *string   `json:"description,omitempty"`
+	Changed  time.Time `cdc:"changed_at,key"`
+	Price    float32   `weaviate:",nofilter"`
+	Sizes    []uint8   `weaviate:"picture"`
+	UID      [16]byte  `json:"-"`
+	Tags     []*string `weaviate:"tags"`
+	Day      string    `weaviate:"day,type=date"`
+	Text2    textual   `json:"label"`
+	Maker    inner     `json:"maker"`
+	Parts    []inner   `json:"parts"`
+	Internal any       `weaviate:"-"`
+	hidden   int       //nolint:unused // what is not exported is left out
+}
+
+func TestPropertiesOf(t *testing.T) {
+	nested := []Property{{Name: "name", DataType: Text}, {Name: "at", DataType: Date}}
+	want := []Property{
+		{Name: "shared", DataType: Boolean},
+		{Name: "product_id", DataType: Int, RangeFilter: true},
+		{Name: "title", DataType: Text, Tokenization: Field, NoSearch: true},
+		{Name: "description", DataType: Text},
+		{Name: "changed_at", DataType: Date},
+		{Name: "price", DataType: Number, NoFilter: true},
+		{Name: "picture", DataType: Blob},
+		{Name: "uID", DataType: UUID},
+		{Name: "tags", DataType: TextArray},
+		{Name: "day", DataType: Date},
+		{Name: "label", DataType: Text},
+		{Name: "maker", DataType: Object, Nested: nested},
+		{Name: "parts", DataType: ObjectArray, Nested: nested},
+	}
+	got, err := PropertiesOf[*product]()
+	if err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("got %+v, error %v", got, err)
+	}
+}
+
+func TestServerPropertiesOf(t *testing.T) {
+	o := serverOptions(t)
+	var err error
+	if o.Properties, err = PropertiesOf[product](); err != nil {
+		t.Fatal(err)
+	}
+	open(t, o)
+	o.OpenOnly = true
+	open(t, o)
+}
+
+type recursive struct {
+	Next *recursive `json:"next"`
+}
+
+func TestPropertiesOfRefuses(t *testing.T) {
+	for want, properties := range map[string]func() ([]Property, error){
+		"is no struct":            PropertiesOf[int],
+		"contains itself":         PropertiesOf[recursive],
+		"field M: map[string]int": PropertiesOf[struct{ M map[string]int }],
+		"field A: interface {}":   PropertiesOf[struct{ A any }],
+		"field L: [][]string":     PropertiesOf[struct{ L [][]string }],
+		`"id" is a reserved name`: PropertiesOf[struct {
+			ID int `json:"id"`
+		}],
+		`"a" is there twice`: PropertiesOf[struct {
+			A int
+			B int `json:"a"`
+		}],
+		`option "fast" is unknown`: PropertiesOf[struct {
+			A int `weaviate:"a,fast"`
+		}],
+		`type "money" is not supported`: PropertiesOf[struct {
+			A int `weaviate:"a,type=money"`
+		}],
+		"give it with type=": PropertiesOf[struct {
+			A []byte `weaviate:"a"`
+			N json.Number
+		}],
+	} {
+		if got, err := properties(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, error %v; want %q", got, err, want)
+		}
+	}
+}
