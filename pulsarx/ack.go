@@ -161,7 +161,7 @@ func (p *partition) confirm(req *ackRequest, ok bool) (held int) {
 			free = append(free, e)
 		}
 	}
-	p.source.arrivals.recycle(free)
+	p.source.arrivals.recycle(free, 2*p.source.queue)
 	for _, part := range req.parts {
 		for _, it := range part.items {
 			held += it.settle()

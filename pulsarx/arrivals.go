@@ -14,9 +14,6 @@ import (
 // maxSlab bounds what is allocated for an entry before its messages are seen.
 const maxSlab = 1 << 10
 
-// maxFree bounds the entries of a partition that are kept to be used again.
-const maxFree = 64
-
 // entry is one delivery of an entry of the topic. The client's goroutines fill items; from the first message that it receives on, it
 // belongs to Run's loop.
 type entry struct {
@@ -66,7 +63,7 @@ func newEntry(ledger, number int64, size int32) *entry {
 	if size <= 1 {
 		e.items = e.single[:0]
 	} else {
-		e.items = make([]item, 0, min(size, maxSlab))
+		e.items = make([]item, 0, min(size+size/8, maxSlab)) // room for another batch of about the size
 	}
 	return e
 }
@@ -141,6 +138,7 @@ type arrivals struct {
 	list    []*entry
 	filling *entry   // the last of list
 	free    []*entry // to be used again
+	room    int      // of the items of free
 }
 
 // push takes down a message as the client reads it from the connection, before any of its entry is handed over. An entry is
@@ -164,20 +162,27 @@ func (a *arrivals) push(id MessageID, limit int) {
 // entry returns one without items: the mutex is held.
 func (a *arrivals) entry(ledger, number int64, size int32) *entry {
 	last := len(a.free) - 1
-	if last < 0 || cap(a.free[last].items) < int(size) {
+	if last < 0 {
 		return newEntry(ledger, number, size)
 	}
 	e := a.free[last]
 	a.free[last] = nil
-	a.free = a.free[:last]
+	a.free, a.room = a.free[:last], a.room-cap(e.items)
+	if cap(e.items) < int(size) { // batches have become larger
+		return newEntry(ledger, number, size)
+	}
 	return e.reuse(ledger, number)
 }
 
-// recycle takes entries that nothing refers to any more, to be used again.
-func (a *arrivals) recycle(entries []*entry) {
+// recycle takes entries that nothing refers to any more, to be used again, as far as they hold no more than limit items.
+func (a *arrivals) recycle(entries []*entry, limit int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.free = append(a.free, entries[:min(len(entries), max(maxFree-len(a.free), 0))]...)
+	for _, e := range entries {
+		if a.room+cap(e.items) <= limit {
+			a.free, a.room = append(a.free, e), a.room+cap(e.items)
+		}
+	}
 }
 
 // take takes off the entry that begins with the message, and what stands in front of it.

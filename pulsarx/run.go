@@ -38,8 +38,8 @@ type run[T any] struct {
 	latest     *partition                   // that a message came from
 	keys       map[string]map[string]*queue // of the topics
 
-	work    chan []*item
-	results chan result
+	work    chan work
+	results chan work // with their verdicts
 	burials chan burial
 	acks    chan ackRequest
 	ended   chan struct{} // the loop has returned: nobody reads results
@@ -48,11 +48,6 @@ type run[T any] struct {
 	running, burying, acking int
 	acksDue                  time.Time // when what is done is acknowledged, zero where nothing is
 	draining                 bool
-}
-
-type result struct {
-	batch    []*item
-	verdicts []verdict
 }
 
 type burial struct {
@@ -72,8 +67,8 @@ func newRun[T any](c *Consumer[T], h Handler[T]) *run[T] {
 		recorded:   []metric.RecordOption{attrs},
 		partitions: map[string]*partition{},
 		keys:       map[string]map[string]*queue{},
-		work:       make(chan []*item, c.options.Workers),
-		results:    make(chan result, c.options.Workers),
+		work:       make(chan work, c.options.Workers),
+		results:    make(chan work, c.options.Workers),
 		burials:    make(chan burial),
 		acks:       make(chan ackRequest),
 		ended:      make(chan struct{}),
@@ -124,8 +119,8 @@ func (r *run[T]) flow(ctx, handling context.Context) error {
 		case <-quiet.C:
 			r.watchGaps(heard)
 			heard = false
-		case res := <-r.results:
-			r.finish(res)
+		case w := <-r.results:
+			r.finish(w)
 		case b := <-r.burials:
 			r.finishBurial(b)
 		case a := <-r.acks:
@@ -174,7 +169,7 @@ func (r *run[T]) dispatch(handling context.Context) time.Duration {
 			go r.bury(handling, w.bury)
 		default:
 			r.running++
-			r.work <- w.batch // has a place for each worker
+			r.work <- w // has a place for each worker
 		}
 	}
 }
@@ -284,9 +279,9 @@ func (r *run[T]) partition(name string) *partition {
 	return p
 }
 
-func (r *run[T]) finish(res result) {
+func (r *run[T]) finish(w work) {
 	r.running--
-	done, retried := r.s.finish(time.Now(), res.batch, res.verdicts)
+	done, retried := r.s.finish(time.Now(), w)
 	ctx := context.Background()
 	if retried > 0 {
 		r.tel.retries.Add(ctx, int64(retried), r.attrs)
@@ -333,8 +328,8 @@ func (r *run[T]) drain(cancel context.CancelFunc) error {
 	cancelled := false
 	for r.running > 0 || r.burying > 0 {
 		select {
-		case res := <-r.results:
-			r.finish(res)
+		case w := <-r.results:
+			r.finish(w)
 		case b := <-r.burials:
 			r.finishBurial(b)
 		case a := <-r.acks:

@@ -32,6 +32,7 @@ type scheduler struct {
 	runs    int      // messages of the queues in ready
 	idle    []*queue // without messages, to be used again
 	done    []*item  // that finish returns
+	spare   []work   // finished, to be used again: as many as were handed out at once
 }
 
 // maxIdle bounds the queues that are kept for new keys.
@@ -63,10 +64,11 @@ const (
 	queueWaiting
 )
 
-// work is what next hands out: a batch to handle, or a message to bury.
+// work is what next hands out: a batch to handle, with the places of the verdicts on it, or a message to bury.
 type work struct {
-	batch []*item
-	bury  *item
+	batch    []*item
+	verdicts []verdict
+	bury     *item
 }
 
 // outcomeKind is what became of a message of a batch.
@@ -186,13 +188,15 @@ func (s *scheduler) next(now time.Time, mayRun, mayBury bool) (w work, wake time
 			q := s.alone[0]
 			s.alone = s.alone[1:]
 			q.state, q.running = queueRunning, 1
-			return work{batch: []*item{q.items[0]}}, time.Time{}, true
+			w = s.blank(1)
+			w.batch, w.verdicts = append(w.batch, q.items[0]), w.verdicts[:1]
+			return w, time.Time{}, true
 		}
 		if s.runs > 0 && s.runs < s.maxBatch {
 			wake = s.due()
 		}
 		if s.runs >= s.maxBatch || s.runs > 0 && !wake.After(now) {
-			return work{batch: s.batch()}, time.Time{}, true
+			return s.batch(), time.Time{}, true
 		}
 	}
 	if len(s.waiting) > 0 && (wake.IsZero() || s.waiting[0].until.Before(wake)) {
@@ -212,34 +216,50 @@ func (s *scheduler) due() time.Time {
 	return oldest.Add(s.maxDelay)
 }
 
+// blank is work with room for n messages.
+func (s *scheduler) blank(n int) (w work) {
+	if last := len(s.spare) - 1; last >= 0 {
+		w, s.spare = s.spare[last], s.spare[:last]
+	}
+	w.batch, w.verdicts = slices.Grow(w.batch, n), slices.Grow(w.verdicts, n)
+	return w
+}
+
 // batch takes messages of the ready queues.
-func (s *scheduler) batch() []*item {
-	batch := make([]*item, 0, min(s.runs, s.maxBatch))
+func (s *scheduler) batch() work {
+	w := s.blank(min(s.runs, s.maxBatch))
 	taken := 0
 	for _, q := range s.ready {
-		if len(batch) == s.maxBatch {
+		if len(w.batch) == s.maxBatch {
 			break
 		}
 		taken++
 		s.runs -= len(q.items)
 		q.state = queueRunning
 		for _, it := range q.items {
-			if len(batch) == s.maxBatch || it.grave != nil || it.alone {
+			if len(w.batch) == s.maxBatch || it.grave != nil || it.alone {
 				break
 			}
-			batch = append(batch, it)
+			w.batch = append(w.batch, it)
 			q.running++
 		}
 	}
 	s.ready = append(s.ready[:0], s.ready[taken:]...)
-	return batch
+	w.verdicts = w.verdicts[:len(w.batch)]
+	return w
 }
 
-// finish takes the verdicts on a batch, aligned with it, and returns the messages that are to be acknowledged, and how many are to
-// be tried again. They are valid until the next call.
-func (s *scheduler) finish(now time.Time, batch []*item, verdicts []verdict) (done []*item, retried int) {
+// finish takes work with its verdicts, and returns the messages that are to be acknowledged, and how many are to be tried again.
+// They are valid until the next call. The work is the scheduler's again.
+func (s *scheduler) finish(now time.Time, w work) (done []*item, retried int) {
+	batch, verdicts := w.batch, w.verdicts
 	done = s.done[:0]
-	defer func() { s.done = done }()
+	defer func() {
+		s.done = done
+		clear(batch)
+		clear(verdicts)
+		s.spare = append(s.spare, work{batch: batch[:0], verdicts: verdicts[:0]})
+	}()
 	for first := 0; first < len(batch); {
 		q := batch[first].queue
 		end := first + q.running

@@ -83,13 +83,13 @@ func (b *bench) idle(wait time.Duration) {
 // finish gives the batch its verdicts as Run does: errs aligned with the batch or nil, and whether the handler named them.
 func (b *bench) finish(batch []*item, errs []error, named bool, want string) {
 	b.t.Helper()
-	verdicts := make([]verdict, len(batch))
+	verdicts, of := make([]verdict, len(batch)), slices.Clone(batch)
 	for i := range errs {
 		if errs[i] != nil {
 			verdicts[i] = verdict{failed, errs[i], named, len(batch) == 1}
 		}
 	}
-	done, _ := b.s.finish(b.now, batch, verdicts)
+	done, _ := b.s.finish(b.now, work{batch: of, verdicts: verdicts})
 	if got := b.names(done); got != want {
 		b.t.Fatalf("done %q, want %q", got, want)
 	}
@@ -213,7 +213,7 @@ func TestSchedulerUndecodableInOrder(t *testing.T) {
 	b := newBench(t, ConsumerOptions{MaxBatch: 10, MaxDelay: -1})
 	b.add("a", "a", "a", "b")
 	batch := b.batch("a0 a1 a2 b3")
-	done, _ := b.s.finish(b.now, batch, []verdict{{}, {kind: condemned, err: errTest}, {kind: passedOver}, {}})
+	done, _ := b.s.finish(b.now, work{batch: batch, verdicts: []verdict{{}, {kind: condemned, err: errTest}, {kind: passedOver}, {}}})
 	if got := b.names(done); got != "a0 b3" {
 		t.Errorf("done %q", got)
 	}
@@ -227,14 +227,14 @@ func TestSchedulerUnready(t *testing.T) {
 	b := newBench(t, ConsumerOptions{MaxBatch: 10, MaxDelay: -1})
 	b.add("a", "b")
 	batch := b.batch("a0 b1")
-	b.s.finish(b.now, batch, []verdict{{kind: unready}, {}})
+	b.s.finish(b.now, work{batch: batch, verdicts: []verdict{{kind: unready}, {}}})
 	b.idle(5 * time.Millisecond)
 	b.now = b.now.Add(5 * time.Millisecond)
 	batch = b.batch("a0")
 	if batch[0].attempts != 0 {
 		t.Error("waiting for a schema counts as an attempt")
 	}
-	b.s.finish(b.now, batch, []verdict{{kind: unready}})
+	b.s.finish(b.now, work{batch: batch, verdicts: []verdict{{kind: unready}}})
 	b.idle(10 * time.Millisecond)
 }
 
@@ -298,7 +298,8 @@ func TestSchedulerProperty(t *testing.T) {
 			for _, it := range w.batch {
 				delete(running, b.of[it])
 			}
-			done, _ := b.s.finish(b.now, w.batch, randomVerdicts(rng, w.batch, poison))
+			randomVerdicts(rng, w, poison)
+			done, _ := b.s.finish(b.now, w)
 			for _, it := range done {
 				if poison[it] {
 					t.Fatalf("seed %d: poison succeeded", seed)
@@ -313,15 +314,13 @@ func TestSchedulerProperty(t *testing.T) {
 }
 
 // randomVerdicts fails poison, in one of the ways in which handlers fail.
-func randomVerdicts(rng *rand.Rand, batch []*item, poison map[*item]bool) []verdict {
-	verdicts := make([]verdict, len(batch))
-	bad := slices.ContainsFunc(batch, func(it *item) bool { return poison[it] })
+func randomVerdicts(rng *rand.Rand, w work, poison map[*item]bool) {
+	bad := slices.ContainsFunc(w.batch, func(it *item) bool { return poison[it] })
 	err := []error{errTest, Permanent(errTest), panicError{"boom"}}[rng.IntN(3)]
 	named := rng.IntN(2) == 0 && !errors.As(err, new(panicError))
-	for i, it := range batch {
+	for i, it := range w.batch {
 		if bad && (!named || poison[it]) {
-			verdicts[i] = verdict{failed, err, named, len(batch) == 1}
+			w.verdicts[i] = verdict{failed, err, named, len(w.batch) == 1}
 		}
 	}
-	return verdicts
 }

@@ -24,55 +24,61 @@ func (r *run[T]) worker(ctx context.Context) {
 			go r.worker(ctx)
 		}
 	}()
-	for batch := range r.work {
-		r.process(ctx, batch)
+	for w := range r.work {
+		r.process(ctx, w)
 	}
 	clean = true
 }
 
 // process decodes a batch, calls the handler with what can be handled, and sends the verdicts.
-func (r *run[T]) process(ctx context.Context, batch []*item) {
-	res := result{batch, make([]verdict, len(batch))}
+func (r *run[T]) process(ctx context.Context, w work) {
 	defer func() {
 		select {
-		case r.results <- res:
+		case r.results <- w:
 		case <-r.ended:
 		}
 	}()
-	messages, places := r.decode(batch, res.verdicts)
+	messages := r.decode(w)
 	if len(messages) == 0 {
 		return
 	}
-	errs, named := make([]error, len(messages)), false
-	for i := range errs {
-		errs[i] = errGoexit // until the handler has returned
-	}
-	defer func() {
-		for i, err := range errs {
-			if v := &res.verdicts[places[i]]; err != nil {
-				*v = verdict{failed, err, named, len(messages) == 1}
-			}
-		}
-	}()
-	err := r.handle(ctx, batch, messages)
-	errs, named = itemerror.Align(err, len(messages))
+	err := errGoexit // until the handler has returned
+	defer func() { w.blame(err, len(messages)) }()
+	err = r.handle(ctx, w.batch, messages)
 }
 
 var errGoexit error = panicError{"the handler ended its goroutine"}
 
-// decode returns the messages for the handler and their places in the batch. What is not for the handler has its verdict.
-func (r *run[T]) decode(batch []*item, verdicts []verdict) (messages []Message[T], places []int) {
-	messages, places = make([]Message[T], 0, len(batch)), make([]int, 0, len(batch))
+// blame gives their verdicts to the n messages that the handler got: those that have no other one.
+func (w work) blame(err error, n int) {
+	if err == nil {
+		return
+	}
+	errs, named := itemerror.Align(err, n)
+	for i := range w.verdicts {
+		if w.verdicts[i].kind != succeeded {
+			continue
+		}
+		if errs[0] != nil {
+			w.verdicts[i] = verdict{failed, errs[0], named, n == 1}
+		}
+		errs = errs[1:]
+	}
+}
+
+// decode returns the messages for the handler, in the batch's order. What is not for the handler has its verdict.
+func (r *run[T]) decode(w work) []Message[T] {
+	messages := make([]Message[T], 0, len(w.batch))
 	var schema writerSchema
-	for i, it := range batch {
-		if i > 0 && verdicts[i-1].kind != succeeded && batch[i-1].queue == it.queue {
-			verdicts[i].kind = passedOver
+	for i, it := range w.batch {
+		if i > 0 && w.verdicts[i-1].kind != succeeded && w.batch[i-1].queue == it.queue {
+			w.verdicts[i].kind = passedOver
 			continue
 		}
 		err := schema.find(r.c.client, it.partition.topic, it.msg.SchemaVersion())
 		if errors.Is(err, errSchemaPending) {
 			r.tel.schemaErrors.Add(context.Background(), 1, r.attrs)
-			verdicts[i] = verdict{kind: unready, err: err}
+			w.verdicts[i] = verdict{kind: unready, err: err}
 			continue
 		}
 		var m Message[T]
@@ -80,12 +86,12 @@ func (r *run[T]) decode(batch []*item, verdicts []verdict) (messages []Message[T
 			m, err = r.c.decode(it, schema.schema)
 		}
 		if err != nil {
-			verdicts[i] = verdict{kind: condemned, err: err}
+			w.verdicts[i] = verdict{kind: condemned, err: err}
 			continue
 		}
-		messages, places = append(messages, m), append(places, i)
+		messages = append(messages, m)
 	}
-	return messages, places
+	return messages
 }
 
 // writerSchema is the schema of a message's writer, mostly that of the message before.
