@@ -32,21 +32,24 @@ func benchMessages(tb testing.TB, standard int) int {
 
 // pass is what one consumer did with all messages of a topic.
 type pass struct {
-	time   time.Duration
-	allocs uint64
+	time, cpu time.Duration
+	allocs    uint64
 }
 
 func measure(f func()) pass {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	start := time.Now()
+	start, cpu := time.Now(), cpuTime()
 	f()
-	took := time.Since(start)
+	p := pass{time: time.Since(start), cpu: cpuTime() - cpu}
 	runtime.ReadMemStats(&after)
-	return pass{took, after.Mallocs - before.Mallocs}
+	p.allocs = after.Mallocs - before.Mallocs
+	return p
 }
 
-func (p *pass) add(q pass) { p.time, p.allocs = p.time+q.time, p.allocs+q.allocs }
+func (p *pass) add(q pass) {
+	p.time, p.cpu, p.allocs = p.time+q.time, p.cpu+q.cpu, p.allocs+q.allocs
+}
 
 // consumeBare is the loop that a user of the bare client writes, with the queue and the batch-index acknowledgement that pulsarx has.
 func consumeBare(tb testing.TB, client pulsar.Client, topic, subscription string, n int) pass {
@@ -104,15 +107,15 @@ func consumeRun[T any](tb testing.TB, c *pulsarx.Client, d pulsarx.Decoder[T], t
 }
 
 // BenchmarkRun compares Run with 8 workers, with bytes and with typed Avro, and the bare client's loop that receives and
-// acknowledges bytes: the same topic, in turns.
+// acknowledges bytes: the same topic, in turns. The ratios are of messages a second, and of messages a second of processor time.
 func BenchmarkRun(b *testing.B) {
 	n := benchMessages(b, 50_000)
-	for _, preset := range []pulsarx.Preset{pulsarx.LowLatency, pulsarx.Balanced, pulsarx.Throughput, pulsarx.LowBandwidth} {
+	for _, preset := range benchPresets {
 		for _, size := range []int{100, 1024} {
-			b.Run(fmt.Sprintf("%v-%dB", preset, size), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s/%dB", preset.name, size), func(b *testing.B) {
 				s := benchServer(b)
 				c, client, name := s.client(b), bareClient(b, s), topic(b)
-				fill(b, s, name, preset, size, n)
+				fill(b, s, name, preset.preset, size, n)
 				var bare, run, typed pass
 				passes := 0
 				for b.Loop() {
@@ -127,6 +130,10 @@ func BenchmarkRun(b *testing.B) {
 				b.ReportMetric(total/run.time.Seconds(), "run-msgs/s")
 				b.ReportMetric(bare.time.Seconds()/run.time.Seconds(), "run/bare")
 				b.ReportMetric(bare.time.Seconds()/typed.time.Seconds(), "typed/bare")
+				if bare.cpu > 0 {
+					b.ReportMetric(bare.cpu.Seconds()/run.cpu.Seconds(), "run/bare-cpu")
+					b.ReportMetric(bare.cpu.Seconds()/typed.cpu.Seconds(), "typed/bare-cpu")
+				}
 				b.ReportMetric(float64(bare.allocs)/total, "bare-allocs/msg")
 				b.ReportMetric(float64(run.allocs)/total, "run-allocs/msg")
 				b.ReportMetric(float64(typed.allocs)/total, "typed-allocs/msg")
@@ -158,5 +165,27 @@ func fill(tb testing.TB, s server, topic string, preset pulsarx.Preset, size, n 
 	}
 	if err := p.Flush(timeout(tb, 2*time.Minute)); err != nil || failed.Load() > 0 {
 		tb.Fatal(err, failed.Load())
+	}
+}
+
+// TestRunAllocations: a message costs no more than two allocations beside the client's own.
+func TestRunAllocations(t *testing.T) {
+	if raceDetector {
+		t.Skip("the race detector allocates too")
+	}
+	s := realPulsar(t)
+	c, client, name := s.client(t), bareClient(t, s), topic(t)
+	const n = 20_000
+	fill(t, s, name, pulsarx.Balanced, 100, n)
+	bare := consumeBare(t, client, name, "bare", n)
+	for kind, p := range map[string]pass{
+		"bytes": consumeRun(t, c, pulsarx.Bytes(), name, "bytes", n),
+		"typed": consumeRun(t, c, pulsarx.Avro[event](), name, "typed", n),
+	} {
+		own := (float64(p.allocs) - float64(bare.allocs)) / n
+		t.Logf("%s: %.2f of our own, %.2f of the client's", kind, own, float64(bare.allocs)/n)
+		if own > 2 {
+			t.Errorf("%s: %.2f allocations a message of our own", kind, own)
+		}
 	}
 }
