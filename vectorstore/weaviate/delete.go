@@ -125,7 +125,7 @@ func (s *Store) ClearBefore(ctx context.Context, tenant, version string) error {
 }
 
 func (s *Store) clearBefore(ctx context.Context, collection, version string) error {
-	after := "00000000-0000-0000-0000-000000000000" // with a place to begin, the server lists by id
+	after := firstID
 	for {
 		reply, err := call(ctx, s.conn, "clear", s.conn.client.Search, &pb.SearchRequest{
 			Collection: collection, Limit: maxIDs, After: after, Uses_127Api: true,
@@ -156,6 +156,9 @@ func (s *Store) clearBefore(ctx context.Context, collection, version string) err
 		}
 	}
 }
+
+// firstID is the place where a list begins: with one, the server lists by id.
+const firstID = "00000000-0000-0000-0000-000000000000"
 
 // everything matches every object, whatever its id.
 var everything = &pb.Filters{

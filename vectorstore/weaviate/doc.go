@@ -77,6 +77,12 @@
 // from what is stored, or from the first vector of a call. An index keeps the length of its vectors, even after Clear.
 // What is written is found by the next search, unless the server runs with ASYNC_INDEXING.
 //
+// # Search
+//
+// [Store.Search] answers the query that every Store has. [Store.Find] knows Weaviate's others: near several vectors or an object,
+// by keywords, hybrid, with a [Filter], whose values are checked against the type of their property; [Store.FindGroups] groups
+// by a property; [Store.All] reads the whole collection.
+//
 // # What it sends
 //
 // An API key goes as a bearer token, over TLS or to this machine only, unless PlaintextKey. The W3C trace context of a

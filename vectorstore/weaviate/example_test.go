@@ -85,3 +85,19 @@ func ExamplePropertiesOf() {
 	// description text
 	// price number
 }
+
+// A hybrid search, by meaning and by words, among what is cheap.
+func ExampleStore_Find() {
+	find := func(ctx context.Context, store *weaviate.Store, text string, vector []float32) error {
+		hits, err := store.Find(ctx, weaviate.Query{
+			Text: text, Near: []weaviate.Near{{Vector: "text_vector", Values: vector}}, Alpha: 0.5,
+			Filter: weaviate.And(weaviate.Less("price", 100), weaviate.ContainsAny("tags", []string{"tent", "camping"})),
+			Limit:  5,
+		})
+		for _, h := range hits {
+			fmt.Println(h.Score, h.Object.Properties["description"])
+		}
+		return err
+	}
+	_ = find
+}

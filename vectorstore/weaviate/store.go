@@ -214,13 +214,20 @@ func withIDs(ids []string) *pb.Filters {
 	}
 }
 
-// search completes a request so that it returns whole objects, without their vectors in a search by vector, and
-// learns dimensions from the answer. The Store's collection is the default.
+// search is ask for requests whose answer is one list.
 func (s *Store) search(ctx context.Context, op string, req *pb.SearchRequest) ([]*pb.SearchResult, error) {
+	reply, err := s.ask(ctx, op, req)
+	return reply.GetResults(), err
+}
+
+// ask completes a request so that it returns whole objects, and learns dimensions from the answer. The Store's collection
+// is the default, and so are vectors.
+func (s *Store) ask(ctx context.Context, op string, req *pb.SearchRequest) (*pb.SearchReply, error) {
 	req.Collection = cmp.Or(req.Collection, s.collection)
 	req.Uses_127Api = true
-	near := req.NearVector != nil
-	req.Metadata = &pb.MetadataRequest{Uuid: true, Vector: !near, Distance: near}
+	if req.Metadata == nil {
+		req.Metadata = &pb.MetadataRequest{Uuid: true, Vector: true}
+	}
 	req.Properties = &pb.PropertiesRequest{ReturnAllNonrefProperties: true}
 	if names := s.schema.Load().explicit; names != nil && req.Collection == s.collection {
 		// Asked for all, the server leaves blobs out.
@@ -237,7 +244,7 @@ func (s *Store) search(ctx context.Context, op string, req *pb.SearchRequest) ([
 			s.learn(v.GetName(), len(v.GetVectorBytes())/4)
 		}
 	}
-	return reply.GetResults(), nil
+	return reply, nil
 }
 
 // learn needs s.mu.
@@ -255,46 +262,20 @@ func (s *Store) dimensions() map[string]int {
 }
 
 // Search returns the objects nearest to a vector, without their vectors. The search is approximate, as HNSW is. A
-// Limit beyond the server's QUERY_MAXIMUM_RESULTS (10,000 by default) is the server's error.
+// Limit beyond the server's QUERY_MAXIMUM_RESULTS (10,000 by default) is the server's error. [Store.Find] can do more.
 func (s *Store) Search(ctx context.Context, q vectorstore.Query) ([]vectorstore.Match, error) {
-	if err := s.checkQuery(q); err != nil {
-		return nil, err
+	if q.Tenant != "" {
+		return nil, s.tenantError(q.Tenant)
 	}
-	results, err := s.search(ctx, "search", &pb.SearchRequest{
-		Limit: uint32(cmp.Or(q.Limit, vectorstore.DefaultLimit)),
-		NearVector: &pb.NearVector{
-			VectorBytes: encodeVector(q.Near), Targets: &pb.Targets{TargetVectors: []string{q.Vector}},
-		},
-	})
+	found, err := s.Find(ctx, Query{Near: []Near{{Vector: q.Vector, Values: q.Near}}, Limit: q.Limit})
 	if err != nil {
-		var failed *callError
-		if errors.As(err, &failed) && failed.cause == nil && refused(failed.err.Error()) {
-			return nil, vectorstore.Permanent(fmt.Errorf("%w: %w", vectorstore.ErrVector, err))
-		}
 		return nil, err
 	}
-	out := make([]vectorstore.Match, 0, len(results))
-	for _, result := range results {
-		o, err := parseObject(result)
-		if err != nil {
-			return nil, objectError(vectorstore.ID(result.GetMetadata().GetId()), err)
-		}
-		out = append(out, vectorstore.Match{Object: *o, Distance: result.GetMetadata().GetDistance()})
+	out := make([]vectorstore.Match, len(found))
+	for i, h := range found {
+		out[i] = vectorstore.Match{Object: h.Object, Distance: h.Distance}
 	}
 	return out, nil
-}
-
-func (s *Store) checkQuery(q vectorstore.Query) error {
-	if q.Tenant != "" {
-		return s.tenantError(q.Tenant)
-	}
-	if q.Limit < 0 || q.Limit > 1<<31-1 {
-		return fmt.Errorf("weaviate: search: the limit %d is out of range", q.Limit)
-	}
-	if err := s.checkVector(q.Vector, q.Near, s.dimensions()[q.Vector]); err != nil {
-		return fmt.Errorf("weaviate: search: %w", err)
-	}
-	return nil
 }
 
 // checkVector checks the vector of a name: only with cosine must it have a direction.
