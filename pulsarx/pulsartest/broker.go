@@ -331,7 +331,8 @@ func (b *Broker) Messages(topic string) []Message {
 }
 
 // Backlog counts the messages of a topic, over all its partitions, that a subscription has not acknowledged: single messages,
-// also within batches. It is 0 where topic or subscription does not exist.
+// also within batches. It is 0 where topic or subscription does not exist: a test that waits for 0 has to begin when the application has
+// subscribed and the messages are sent.
 func (b *Broker) Backlog(topic, subscription string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()

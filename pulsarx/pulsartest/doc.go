@@ -15,7 +15,8 @@
 // Give the application [Broker.URL] where it wants its Pulsar, and [Broker.AdminURL] where it calls the admin routes. Let it do its
 // work through its own client, then look at what came of it: [Broker.Messages] are all messages of a topic, taken out of their
 // batches and decompressed; [Broker.Backlog] is how many of them a subscription has not acknowledged. A test waits for its
-// application by asking for the backlog until it is 0, rather than by sleeping.
+// application by asking for the backlog until it is 0, rather than by sleeping; before, the application has to have subscribed. What an
+// application writes itself is waited for in Messages.
 //
 // Topics come into being when they are first used, without partitions; name those that have some in [Options.Partitions], or create
 // them by the admin routes. "orders" is short for "persistent://public/default/orders" everywhere.
@@ -57,9 +58,24 @@
 // for a namespace or a topic. Admin routes below /admin/v2 for tenants, namespaces, topics, statistics, subscriptions, schemas,
 // permissions and policies.
 //
-// All policies are kept and read back. Those of schemas, deduplication, encryption, creation of topics and subscriptions, and the
-// limits of producers, consumers, subscriptions and unacknowledged messages of a consumer are enforced; the others, as retention,
-// quotas, rates and permissions, change nothing.
+// # Policies
+//
+// All policies are kept and read back. These are enforced, for a topic or its namespace, as far as Pulsar has both:
+//
+//   - schema compatibility, validation and automatic update; deduplication; encryption that is required;
+//   - the automatic creation of topics and of subscriptions;
+//   - the most producers, consumers and subscriptions of a topic, consumers of a subscription, and messages that a consumer has not
+//     acknowledged;
+//   - a backlog quota of size with producer_exception or producer_request_hold, where a producer connects. Pulsar also disconnects those
+//     that are connected, once a minute.
+//
+// All others change nothing, though Pulsar acts on them: retention, time to live, quotas of age and those that evict, rates of
+// publishing, dispatch and subscription, permissions, delayed delivery that is switched off, subscription types, entry filters, the
+// most unacknowledged messages of a subscription, topics of a namespace and bytes of a message, offload, compaction, replication,
+// persistence and bookies, inactive topics, isolation. To test what an application does when such a limit is met, inject the error that
+// it brings.
+//
+// # How close it is
 //
 // What it answers was compared with Pulsar 4.0.8: the same commands were sent to both, written by hand and made by chance, and this
 // package's tests run against a real broker too. Where Pulsar has settings, this is a standalone broker with the defaults, but for the following:

@@ -2,11 +2,14 @@ package pulsartest_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log"
+	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
 
+	"github.com/tidemark-go/tidemark/pulsarx"
 	"github.com/tidemark-go/tidemark/pulsarx/pulsartest"
 )
 
@@ -86,6 +89,58 @@ func Example() {
 	// hello, grace
 	// hello, the end
 	// unread: 0
+}
+
+// bill stands for the handler of an application that uses pulsarx: it refuses what is nobody's.
+func bill(_ context.Context, batch []pulsarx.Message[string]) error {
+	errs := make(pulsarx.BatchError, len(batch))
+	for i, m := range batch {
+		if m.Value == "nobody" {
+			errs[i] = pulsarx.Permanent(errors.New("nobody pays"))
+		}
+	}
+	return errs.Err()
+}
+
+// The application subscribes, then messages come, and the test ends when all are acknowledged, although a connection breaks meanwhile.
+func ExampleBroker_Backlog() {
+	broker, err := pulsartest.NewBroker(pulsartest.Options{Partitions: map[string]int{"names": 4}})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer broker.Close()
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	client, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: broker.URL()})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer client.Close(context.Background())
+	consumer, err := pulsarx.NewConsumer(ctx, client, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{"names"}, Subscription: "billing"})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	broker.Inject(pulsartest.Fault{Command: "ACK", Topic: "names", Count: 1, Disconnect: true})
+	if err := say(broker.URL(), "ada", "nobody", "grace"); err != nil {
+		log.Fatal(err)
+	}
+	go func() {
+		for broker.Backlog("names", "billing") > 0 {
+			time.Sleep(time.Millisecond)
+		}
+		stop()
+	}()
+	if err := consumer.Run(ctx, bill); err != nil {
+		log.Fatal(err)
+	}
+	for _, m := range broker.Messages("names-billing-DLQ") {
+		fmt.Printf("%s: %s\n", m.Value, m.Properties[pulsarx.DeadLetterError])
+	}
+	fmt.Println(len(broker.Hits()), "fault")
+	// Output:
+	// nobody: nobody pays
+	// 1 fault
 }
 
 // The broker refuses to store a message once; the client tries again by itself, and the application does not notice.

@@ -279,6 +279,26 @@ func adminRemoveQuota(b *Broker, r *adminRequest) (any, error) {
 	return nil, set.setEntry("backlogQuotaMap", kind, nil)
 }
 
+type backlogQuota struct {
+	Limit  int64  `json:"limitSize"`
+	Policy string `json:"policy"`
+}
+
+// sizeQuota is the quota of a topic's backlog in bytes: its own, else its namespace's, else none.
+func (b *Broker) sizeQuota(name topicName) (q backlogQuota) {
+	ns := b.namespaces[name.namespace]
+	if ns == nil {
+		return q
+	}
+	for _, set := range []policies{ns.topics[name.base], ns.policies} {
+		if value := set.entries("backlogQuotaMap")["destination_storage"]; value != nil {
+			_ = json.Unmarshal(value, &q) // what it does not have is not limited
+			return q
+		}
+	}
+	return q
+}
+
 // adminGrant stores a permission. Nobody is refused for the want of one: clients have no roles here.
 func adminGrant(b *Broker, r *adminRequest) (any, error) {
 	set, err := b.policies(r)

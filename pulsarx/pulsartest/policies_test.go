@@ -1,12 +1,15 @@
 package pulsartest_test
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
 )
 
 const (
@@ -204,6 +207,44 @@ func TestForeignPolicies(t *testing.T) {
 				if status != call.status || !strings.Contains(answer, call.want) {
 					t.Errorf("%s %s %s:\n got %d %s\nwant %d %s", call.method, call.path, call.body, status, answer, call.status, call.want)
 				}
+			}
+		})
+	}
+}
+
+// TestBacklogQuota: a producer that comes to a topic whose backlog is too large is refused, until the backlog is read.
+func TestBacklogQuota(t *testing.T) {
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+			client := on.client(t)
+			for policy, want := range map[string]string{
+				"producer_exception": "ProducerBlockedQuotaExceededException", "producer_request_hold": "ProducerBlockedQuotaExceededError",
+				"consumer_backlog_eviction": "",
+			} {
+				ns := fmt.Sprintf("public/quota-%d", time.Now().UnixNano())
+				on.must(t, "PUT", "/namespaces/"+ns, "")
+				on.must(t, "POST", "/namespaces/"+ns+"/backlogQuota", `{"limitSize":1000,"limitTime":-1,"policy":"`+policy+`"}`)
+				topic := "persistent://" + ns + "/t"
+				consumer := subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, AckWithResponse: true})
+				// One message: Pulsar disconnects producers that are over the quota, once a minute.
+				produce(t, client, pulsar.ProducerOptions{Topic: topic}, &pulsar.ProducerMessage{Payload: bytes.Repeat([]byte("x"), 2000)})
+				second, err := client.CreateProducer(pulsar.ProducerOptions{Topic: topic})
+				if want == "" && err == nil {
+					second.Close()
+					continue
+				}
+				if err == nil || !strings.Contains(err.Error(), want) {
+					t.Fatalf("%s: %v", policy, err)
+				}
+				payloads(t, consumer, 1)
+				eventually(t, func() bool {
+					second, err := client.CreateProducer(pulsar.ProducerOptions{Topic: topic})
+					if err == nil {
+						second.Close()
+					}
+					return err == nil
+				})
 			}
 		})
 	}

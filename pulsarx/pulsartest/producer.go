@@ -82,7 +82,34 @@ func (r *producerRequest) allowed(t *topic) *refusal {
 	if ok && len(t.producers) >= most && t.producers[r.producer] == nil {
 		return refuse(producerBusy, "Topic '%s' reached max producers limit", t.name.full)
 	}
+	return t.overQuota()
+}
+
+// overQuota refuses producers of a topic whose backlog has the size that its quota sets.
+func (t *topic) overQuota() *refusal {
+	quota := t.broker.sizeQuota(t.name)
+	code, known := map[string]serverError{
+		"producer_request_hold": producerBlockedQuotaError, "producer_exception": producerBlockedQuotaException,
+	}[quota.Policy]
+	if known && quota.Limit >= 0 && t.backlogBytes() >= quota.Limit {
+		return refuse(code, "Cannot create producer on topic with backlog quota exceeded")
+	}
 	return nil
+}
+
+// backlogBytes is the size of what the slowest subscription has not acknowledged.
+func (t *topic) backlogBytes() int64 {
+	first := len(t.entries)
+	for _, s := range t.subs {
+		if s.durable {
+			first = min(first, s.cursor.markDelete)
+		}
+	}
+	n := int64(0)
+	for _, e := range t.entries[first:] {
+		n += int64(len(e.data))
+	}
+	return n
 }
 
 // addProducer connects a producer, or lets it wait for exclusive access.

@@ -96,6 +96,10 @@ const (
 	authenticationError serverError = 3
 	consumerBusy        serverError = 5
 	serviceNotReady     serverError = 6
+
+	producerBlockedQuotaError     serverError = 7
+	producerBlockedQuotaException serverError = 8
+
 	checksumError       serverError = 9
 	unsupportedVersion  serverError = 10
 	topicNotFound       serverError = 11
