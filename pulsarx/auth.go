@@ -1,10 +1,12 @@
 package pulsarx
 
 import (
+	"cmp"
 	"crypto/tls"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -90,9 +92,15 @@ func OAuth2(o OAuth2Options) Auth {
 }
 
 // Athenz authenticates with role tokens of Athenz. The parameters are pulsar-client-go's and Java's: providerDomain, tenantDomain,
-// tenantService, privateKey (a path or a data: URI), keyId, ztsUrl, x509CertChain and so on.
+// tenantService, privateKey (a path or a data: URI), keyId, ztsUrl, x509CertChain and so on. The files are read at the start, and again
+// when ZTS refuses what they held before; tokens are kept until shortly before they expire.
 func Athenz(parameters map[string]string) Auth {
-	return Auth{"athenz", func() (auth.Provider, error) { return auth.NewAuthenticationAthenzWithParams(parameters) }}
+	parameters = maps.Clone(parameters)
+	return Auth{"athenz", func() (auth.Provider, error) {
+		return &renewed{lazy: true, header: cmp.Or(parameters["roleHeader"], "Athenz-Role-Auth"), open: func() (auth.Provider, error) {
+			return auth.NewAuthenticationAthenzWithParams(parameters)
+		}}, nil
+	}}
 }
 
 // Basic authenticates with a name and a password; see TokenFunc for when f is called.
@@ -112,18 +120,24 @@ func Basic(f func() (name, password string, err error)) Auth {
 type renewed struct {
 	open   func() (auth.Provider, error)
 	always bool
+	lazy   bool   // nothing is asked for before a connection needs it
+	header string // of the admin interface that has the credentials, in place of Authorization
 
 	transport http.RoundTripper // of the admin interface
 
 	mu       sync.Mutex
 	provider auth.Provider
+	closed   bool
 }
 
 // current is the provider; fresh opens it anew.
 func (r *renewed) current(fresh bool) (auth.Provider, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.provider != nil && !fresh && !r.always {
+	switch {
+	case r.closed:
+		return nil, ErrClosed
+	case r.provider != nil && !fresh && !r.always:
 		return r.provider, nil
 	}
 	p, err := r.open()
@@ -133,6 +147,9 @@ func (r *renewed) current(fresh bool) (auth.Provider, error) {
 	if err != nil {
 		return nil, err
 	}
+	if r.provider != nil {
+		_ = r.provider.Close() // of one that has no use any more
+	}
 	r.provider = p
 	return p, nil
 }
@@ -140,7 +157,10 @@ func (r *renewed) current(fresh bool) (auth.Provider, error) {
 // The methods of auth.Provider.
 
 func (r *renewed) Init() error {
-	_, err := r.GetData()
+	_, err := r.current(false)
+	if err == nil && !r.lazy {
+		_, err = r.GetData()
+	}
 	return err
 }
 
@@ -168,7 +188,17 @@ func (r *renewed) GetData() ([]byte, error) {
 	return p.GetData()
 }
 
-func (r *renewed) Close() error { return nil }
+// Close ends what the provider does in the background.
+func (r *renewed) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed || r.provider == nil {
+		r.closed = true
+		return nil
+	}
+	r.closed = true
+	return r.provider.Close()
+}
 
 func (r *renewed) RoundTrip(q *http.Request) (*http.Response, error) {
 	data, err := r.GetData()
@@ -176,9 +206,12 @@ func (r *renewed) RoundTrip(q *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	q = q.Clone(q.Context())
-	if r.Name() == "basic" {
+	switch {
+	case r.header != "":
+		q.Header.Set(r.header, string(data))
+	case r.Name() == "basic":
 		q.Header.Set("Authorization", "Basic "+base64.StdEncoding.EncodeToString(data))
-	} else {
+	default:
 		q.Header.Set("Authorization", "Bearer "+string(data))
 	}
 	return r.transport.RoundTrip(q)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
+	"github.com/apache/pulsar-client-go/pulsar/auth"
 	"github.com/apache/pulsar-client-go/pulsar/log"
 )
 
@@ -163,6 +164,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 	}
 	client, err := pulsar.NewClient(o.Pulsar)
 	if err != nil {
+		o.closeAuth()
 		return nil, clientError("client", o.URL, err)
 	}
 	return &Client{options: o, pulsar: client, schemas: newSchemaLookup(o), tel: tel}, nil
@@ -180,7 +182,17 @@ func (c *Client) Close(ctx context.Context) error {
 	}
 	c.schemas.close()
 	c.admin.close()
-	return bounded(ctx, "closing the client", c.pulsar.Close)
+	return bounded(ctx, "closing the client", func() {
+		c.pulsar.Close()
+		c.options.closeAuth()
+	})
+}
+
+// closeAuth ends what Auth does in the background, which pulsar-client-go does not.
+func (o ClientOptions) closeAuth() {
+	if provider, ok := o.Pulsar.Authentication.(auth.Provider); ok && o.Auth.make != nil {
+		_ = provider.Close()
+	}
 }
 
 func (c *Client) isClosed() bool {

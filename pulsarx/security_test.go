@@ -6,9 +6,11 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
 	"encoding/pem"
@@ -478,12 +480,77 @@ func TestOAuth2(t *testing.T) {
 	}
 }
 
+// zts is a token service of Athenz's that knows the public key of a tenant's service.
+type zts struct {
+	key    atomic.Pointer[ecdsa.PublicKey]
+	issued atomic.Int64
+}
+
+// ServeHTTP issues role tokens of a second to who signs with the key.
+func (z *zts) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	signed, signature, _ := strings.Cut(r.Header.Get("Athenz-Principal-Auth"), ";s=")
+	raw, _ := base64.StdEncoding.DecodeString(strings.NewReplacer(".", "+", "_", "/", "-", "=").Replace(signature))
+	sum := sha256.Sum256([]byte(signed))
+	w.Header().Set("Content-Type", "application/json")
+	if r.URL.Path != "/zts/v1/domain/provider/token" || !strings.Contains(signed, ";d=tenant;n=service;") || !ecdsa.VerifyASN1(z.key.Load(), sum[:], raw) {
+		w.WriteHeader(http.StatusUnauthorized)
+		_, _ = io.WriteString(w, `{"code":401,"message":"no"}`)
+		return
+	}
+	_ = json.NewEncoder(w).Encode(map[string]any{"token": fmt.Sprint("role-", z.issued.Add(1)), "expiryTime": time.Now().Unix()})
+}
+
+// TestAthenz: role tokens from the token service, for brokers and the admin interface, and a private key that changes in its file.
 func TestAthenz(t *testing.T) {
-	if c, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: "pulsar://localhost", Auth: pulsarx.Athenz(map[string]string{"privateKey": "secret"})}); err == nil {
-		_ = c.Close(t.Context())
-		t.Error("a client without a domain is made")
-	} else if strings.Contains(err.Error(), "secret") {
+	for _, parameters := range []map[string]string{{"privateKey": "secret"}, {"providerDomain": "p", "ztsUrl": "http://x", "privateKey": "secret"}} {
+		if c, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: "pulsar://localhost", Auth: pulsarx.Athenz(parameters)}); err == nil {
+			_ = c.Close(t.Context())
+			t.Error("a client without a domain is made")
+		} else if strings.Contains(err.Error(), "secret") {
+			t.Error(err)
+		}
+	}
+	z, s, topic := &zts{}, inProcess(t), topic(t)
+	service := httptest.NewServer(z)
+	defer service.Close()
+	file := filepath.Join(t.TempDir(), "key.pem")
+	change := func() {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			t.Fatal(err)
+		}
+		der, err := x509.MarshalECPrivateKey(key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		z.key.Store(&key.PublicKey)
+	}
+	change()
+	g := newGate(t, s.url, nil, func(method, token string) bool { return method == "athenz" && strings.HasPrefix(token, "role-") })
+	var header atomic.Value
+	admin := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { header.Store(r.Header.Get("Athenz-Role-Auth")) }))
+	defer admin.Close()
+	o := pulsarx.ClientOptions{URL: g.url(), AdminURL: admin.URL, Auth: pulsarx.Athenz(map[string]string{
+		"providerDomain": "provider", "tenantDomain": "tenant", "tenantService": "service", "privateKey": "file://" + file, "ztsUrl": service.URL,
+	})}
+	if err := roundTrip(t, o, topic+"-avro"); err != nil {
 		t.Error(err)
+	}
+	c, err := pulsarx.NewClient(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(timeout(t, 20*time.Second))
+	p := keyed(t, c, topic)
+	send(t, p, "a:1")
+	change()
+	g.disconnect()
+	send(t, p, "a:2")
+	if err := c.Admin(t.Context(), http.MethodGet, "/clusters", nil, nil); err != nil || !strings.HasPrefix(header.Load().(string), "role-") {
+		t.Errorf("the admin interface gets %q: %v", header.Load(), err)
 	}
 }
 
