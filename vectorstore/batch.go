@@ -3,8 +3,8 @@ package vectorstore
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tidemark-go/tidemark/cdc"
@@ -21,6 +21,7 @@ type batch[T any] struct {
 	results []result
 	embed   time.Duration // of this round
 	write   time.Duration
+	moves   bool // some row comes from another key
 }
 
 // result is the outcome of an event, with no Kind while there is none, and the time when it was durable.
@@ -34,6 +35,8 @@ type row[T any] struct {
 	ref     Ref
 	stored  *Object
 	pending []change[T] // neither done nor failed, oldest first
+	history []change[T] // pending as it was at first
+	leaving []int       // the events that put the row under another key
 }
 
 // change is an event with its place in the batch.
@@ -41,8 +44,9 @@ type change[T any] struct {
 	*cdc.Event[T]
 	at       int
 	position cdc.Position
-	repeat   bool // the store has this very event
-	late     bool // a later change stood before it in the batch
+	repeat   bool    // the store has this very event
+	late     bool    // a later change stood before it in the batch
+	from     *row[T] // where a primary-key change took the row from
 }
 
 func (c *change[T]) tombstone() bool { return c.Op == cdc.OpTombstone }
@@ -53,6 +57,7 @@ func (c *change[T]) deletes() bool { return c.Op == cdc.OpDelete || c.Op == cdc.
 func (s *Sink[T]) rows(ctx context.Context, events []cdc.Event[T], errs []error) {
 	s.truncating.RLock()
 	defer s.truncating.RUnlock()
+	events = linked(events)
 	b := &batch[T]{Sink: s, events: events, errs: errs, results: make([]result, len(events))}
 	rows := b.collect()
 	if len(rows) > 0 {
@@ -63,7 +68,7 @@ func (s *Sink[T]) rows(ctx context.Context, events []cdc.Event[T], errs []error)
 		if len(rows) == 0 {
 			break
 		}
-		b.round(ctx, rows)
+		b.rounds(ctx, rows)
 	}
 	for i := range b.results {
 		if r := &b.results[i]; r.Kind != 0 {
@@ -72,18 +77,62 @@ func (s *Sink[T]) rows(ctx context.Context, events []cdc.Event[T], errs []error)
 	}
 }
 
+// linked returns the events with the keys that link the halves of primary-key changes, where they are next to each other.
+func linked[T any](events []cdc.Event[T]) []cdc.Event[T] {
+	if !slices.ContainsFunc(events, func(e cdc.Event[T]) bool { return e.Op == cdc.OpDelete && e.NewKey == nil }) {
+		return events
+	}
+	events = slices.Clone(events)
+	new(cdc.Linker[T]).Link(events)
+	return events
+}
+
+// rounds is a round of all rows. Those that are to be deleted come last, since others may take their objects over, and
+// wait when one that takes over has to be tried again.
+func (b *batch[T]) rounds(ctx context.Context, rows []*row[T]) {
+	if !b.moves {
+		b.round(ctx, rows)
+		return
+	}
+	var deletes []*row[T]
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r *row[T]) bool {
+		last := r.pending[r.last()].deletes()
+		if last {
+			deletes = append(deletes, r)
+		}
+		return last
+	})
+	b.round(ctx, rows)
+	for _, r := range deletes {
+		for _, i := range r.leaving {
+			if err := b.errs[i]; err != nil && !itemerror.IsPermanent(err) {
+				b.fail(r, 0, fmt.Errorf("waits for the row to be there under its new key: %w", err))
+			}
+		}
+	}
+	b.round(ctx, slices.DeleteFunc(deletes, func(r *row[T]) bool { return len(r.pending) == 0 }))
+}
+
 // collect groups the events by object, in the order of the first of each. Events that are wrong by themselves fail
 // here.
 func (b *batch[T]) collect() []*row[T] {
 	var rows []*row[T]
 	byRef := make(map[Ref]*row[T], len(b.events))
+	rowOf := func(ref Ref) *row[T] {
+		r := byRef[ref]
+		if r == nil {
+			r = &row[T]{ref: ref}
+			byRef[ref], rows = r, append(rows, r)
+		}
+		return r
+	}
 	for i := range b.events {
 		e := &b.events[i]
 		if e.Op == cdc.OpMessage {
 			b.results[i] = result{outcomeOf(e, Ref{}, Skipped), time.Now()}
 			continue
 		}
-		ref, err := b.ref(e)
+		ref, err := b.ref(e.Key)
 		if err == nil {
 			err = checkEvent(e)
 		}
@@ -91,18 +140,20 @@ func (b *batch[T]) collect() []*row[T] {
 			b.errs[i] = Permanent(fmt.Errorf("vectorstore: %s: %w", table(e), err))
 			continue
 		}
-		r := byRef[ref]
-		if r == nil {
-			r = &row[T]{ref: ref}
-			byRef[ref], rows = r, append(rows, r)
+		c := change[T]{Event: e, at: i, position: e.Position()}
+		if e.Op == cdc.OpCreate && len(e.OldKey) > 0 {
+			if old, err := b.ref(e.OldKey); err == nil && old != ref {
+				c.from, b.moves = rowOf(old), true
+				c.from.leaving = append(c.from.leaving, i)
+			}
 		}
-		r.pending = append(r.pending, change[T]{Event: e, at: i, position: e.Position()})
+		r := rowOf(ref)
+		r.pending = append(r.pending, c)
 	}
 	return rows
 }
 
-func (b *batch[T]) ref(e *cdc.Event[T]) (Ref, error) {
-	key := e.Key
+func (b *batch[T]) ref(key cdc.Key) (Ref, error) {
 	if len(key) == 0 {
 		return Ref{}, fmt.Errorf("%w: give the table a primary key, or the connector message.key.columns", ErrNoKey)
 	}
@@ -127,10 +178,6 @@ func checkEvent[T any](e *cdc.Event[T]) error {
 	}
 	if e.After == nil {
 		return fmt.Errorf("%w: op %q has no row after the change", ErrNoRow, byte(e.Op))
-	}
-	if missing := e.UnavailableColumns(); len(missing) > 0 {
-		return fmt.Errorf("%w: %s; let the database log whole rows with ALTER TABLE ... REPLICA IDENTITY FULL, or, where the table "+
-			"has no such column, leave it out of the row's type", ErrUnavailable, strings.Join(missing, ", "))
 	}
 	return nil
 }
@@ -162,6 +209,7 @@ func (b *batch[T]) guard(ctx context.Context, rows []*row[T]) {
 				b.finish(r, c, Stale)
 			}
 		}
+		r.history = r.pending
 	}
 }
 
@@ -253,6 +301,7 @@ type write[T any] struct {
 	change   int // the index of the pending change that is written
 	kind     Kind
 	mutation Mutation
+	merge    bool  // something of the stored object stays
 	inputs   []any // by vector of the mapping, nil where nothing is to be embedded
 	embedded []string
 	err      error
@@ -281,9 +330,18 @@ func (b *batch[T]) plan(r *row[T]) *write[T] {
 	if c.position != (cdc.Position{}) {
 		w.mutation.Object.Version = c.position.String()
 	}
-	if !c.deletes() && (b.mapping.Filter == nil || b.mapping.Filter(*c.After)) {
-		b.put(w, c)
-		return w
+	if !c.deletes() {
+		p, err := r.state(w.change, b.columns)
+		wanted := false
+		if err == nil {
+			wanted, err = b.mapping.wanted(p)
+		}
+		if w.err = err; err == nil && wanted {
+			w.err = b.put(w, c, p)
+		}
+		if wanted || err != nil {
+			return w
+		}
 	}
 	w.kind, w.mutation.Action = Deleted, Delete
 	if r.stored != nil && r.stored.Deleted && (c.repeat || c.tombstone()) {
@@ -293,10 +351,13 @@ func (b *batch[T]) plan(r *row[T]) *write[T] {
 }
 
 // put plans the write of a row that is there.
-func (b *batch[T]) put(w *write[T], c *change[T]) {
+func (b *batch[T]) put(w *write[T], c *change[T], p *partial[T]) error {
 	var stored Object // what is live
 	w.kind = Created
-	if w.stored != nil && !w.stored.Deleted {
+	switch {
+	case p.origin && p.stored != nil:
+		stored, w.kind = *p.stored, Moved
+	case w.stored != nil && !w.stored.Deleted:
 		stored, w.kind = *w.stored, Updated
 	}
 	o := &w.mutation.Object
@@ -304,7 +365,15 @@ func (b *batch[T]) put(w *write[T], c *change[T]) {
 	shown := c.repeat && w.kind == Updated && b.shownBy(&stored)
 	for i := range b.mapping.Vectors {
 		v := &b.mapping.Vectors[i]
-		in, digest, wanted := v.inputOf(*c.After, w.ref)
+		kept, err := p.keepsVector(v, w.ref)
+		if err != nil {
+			return err
+		}
+		if kept {
+			o.Inputs[v.Name], w.merge = stored.Inputs[v.Name], true
+			continue
+		}
+		in, digest, wanted := v.inputOf(p.row, w.ref)
 		have := len(stored.Vectors[v.Name]) > 0
 		o.Inputs[v.Name] = digest
 		if stored.Inputs[v.Name] != digest || have != wanted {
@@ -319,10 +388,41 @@ func (b *batch[T]) put(w *write[T], c *change[T]) {
 	}
 	if shown {
 		w.kind = Unchanged
-		return
+		return nil
 	}
-	o.Properties = b.properties(c)
-	w.keep(&stored)
+	properties, kept, err := p.properties(b.mapping.Properties)
+	if err != nil {
+		return err
+	}
+	o.Properties = properties
+	b.addLineage(o.Properties, c)
+	o.Inputs[columnsInput] = b.columns.digest(reflect.ValueOf(p.row), p.missing, stored.Inputs[columnsInput])
+	if w.kind == Moved {
+		w.take(&stored, kept)
+		return nil
+	}
+	w.keep(&stored, kept)
+	return nil
+}
+
+// take brings along what stays of the object that the row had under another key.
+func (w *write[T]) take(from *Object, kept map[string]bool) {
+	o := &w.mutation.Object
+	for name, vector := range from.Vectors {
+		if _, replaced := o.Vectors[name]; !replaced {
+			o.Vectors[name] = vector
+		}
+	}
+	for name, digest := range from.Inputs {
+		if _, replaced := o.Inputs[name]; !replaced && o.Vectors[name] != nil {
+			o.Inputs[name] = digest
+		}
+	}
+	for name := range kept {
+		if v, there := from.Properties[name]; there && kept[name] {
+			o.Properties[name] = v
+		}
+	}
 }
 
 // inputOf returns what is embedded for a row. The digest is empty when the object must not have the vector.
@@ -343,20 +443,24 @@ func (w *write[T]) needs(i, n int, in any) {
 	w.inputs[i] = in
 }
 
-// keep makes the write a Merge if a stored vector stays. Then stored properties that the row does not have any more are
-// cleared.
-func (w *write[T]) keep(stored *Object) {
+// keep makes the write a Merge if something stored stays. Then other stored properties that the row does not have any
+// more are cleared.
+func (w *write[T]) keep(stored *Object, kept map[string]bool) {
 	o := &w.mutation.Object
+	for name := range kept {
+		w.merge = w.merge || kept[name]
+	}
 	for name, vector := range stored.Vectors {
 		if _, replaced := o.Vectors[name]; !replaced && len(vector) > 0 {
-			w.mutation.Action = Merge
+			w.merge = true
 		}
 	}
-	if w.mutation.Action != Merge {
+	if !w.merge {
 		return
 	}
+	w.mutation.Action = Merge
 	for name := range stored.Properties {
-		if _, there := o.Properties[name]; !there {
+		if _, there := o.Properties[name]; !there && !kept[name] {
 			o.Properties[name] = nil
 		}
 	}
@@ -368,19 +472,12 @@ func (b *batch[T]) shownBy(stored *Object) bool {
 	return !b.options.Lineage || version == b.mapping.Version
 }
 
-// properties returns the properties of a row, in a map of its own.
-func (b *batch[T]) properties(c *change[T]) map[string]any {
-	out := map[string]any{}
-	if b.mapping.Properties != nil {
-		for name, v := range b.mapping.Properties(*c.After) {
-			out[name] = v
-		}
-	}
+// addLineage adds the Lineage properties.
+func (b *batch[T]) addLineage(properties map[string]any, c *change[T]) {
 	if b.options.Lineage {
-		out[LineagePosition], out[LineageMapping] = c.position.String(), b.mapping.Version
-		out[LineageModels], out[LineageIndexedAt] = slices.Clone(b.lineage), time.Now().UTC()
+		properties[LineagePosition], properties[LineageMapping] = c.position.String(), b.mapping.Version
+		properties[LineageModels], properties[LineageIndexedAt] = slices.Clone(b.lineage), time.Now().UTC()
 	}
-	return out
 }
 
 // embedAll makes the vectors that the writes need, in one call a vector of the mapping.

@@ -25,6 +25,8 @@ const (
 type digester struct {
 	feed  feeder
 	model []byte
+	// prefix is what all digests of the model begin with.
+	prefix string
 }
 
 // feeder writes a value to h, so that different values of its type write different bytes.
@@ -33,16 +35,23 @@ type feeder func(h hash.Hash, v reflect.Value) content
 // newDigester returns an error for types that hold what has no stable bytes: interfaces, maps, functions, channels.
 func newDigester(t reflect.Type, model string) (*digester, error) {
 	feed, err := feederOf(t, 0)
-	return &digester{feed: feed, model: []byte(model)}, err
+	return &digester{feed: feed, model: []byte(model), prefix: shortHash([]byte(model), modelDigits)}, err
 }
 
-// sum returns the first half of the SHA-256 of the model and the input, as hex, and whether there is anything to embed.
+// modelDigits are how many hex digits of a digest are the model's.
+const modelDigits = 8
+
+// sum returns a digest of 32 hex digits, of which the first tell the model alone, the others model and input; and whether
+// there is anything to embed.
 func (d *digester) sum(input any) (digest string, empty bool) {
 	h := sha256.New()
 	feedBytes(h, d.model)
 	c := d.feed(h, reflect.ValueOf(input))
-	return hex.EncodeToString(h.Sum(nil)[:sha256.Size/2]), c == blank
+	return d.prefix + hex.EncodeToString(h.Sum(nil)[:(sha256.Size-modelDigits)/2]), c == blank
 }
+
+// sameModel reports whether a digest is of this model.
+func (d *digester) sameModel(digest string) bool { return strings.HasPrefix(digest, d.prefix) }
 
 func feedUint(h hash.Hash, n uint64) {
 	var b [8]byte

@@ -28,7 +28,25 @@
 //   - A vector that is not finite, all zero or of a wrong length is never written. It is the event's error.
 //   - The object's id is [UUID5] of the key, so that a delete finds what an insert wrote, and a redelivery overwrites
 //     itself.
-//   - A change of the primary key comes as a delete of the old key and a create of the new one, and needs nothing more.
+//   - A change of the primary key comes as a delete of the old key and a create of the new one. Where both are in one
+//     batch, or the old object is still there when the create comes, the object moves: it brings its vectors along, and is
+//     deleted under the old key only when it is there under the new one. The two are known by [cdc.Event].OldKey and
+//     NewKey, or by being next to each other in the batch (see [cdc.Linker]). Otherwise the create embeds again.
+//
+// # Unavailable columns
+//
+// Postgres does not log long values that an update leaves as they were. The sink takes them from the earlier events of the
+// batch; where none has them, it keeps of the stored object what is made of them, and writes the rest: a vector or
+// property that reads an unavailable column stays as it is stored. Which columns a function of the mapping reads it finds
+// by trying: it calls the function with other values in those columns, and compares what comes out. So the functions must
+// depend on the row alone, and one that cuts its text or compares it with a constant may look as if it did not read it; give
+// tables for which that matters REPLICA IDENTITY FULL, which ends all of this.
+//
+// What cannot be made is a permanent [ErrUnavailable], never a guess: when nothing is stored (a row that starts to qualify
+// by the filter, a create that was lost), when another column that the same vector or property reads has changed as well
+// (known by a digest of every column, which is stored with the object's Inputs), and when the vector is another model's.
+// Read such rows again from the table. A stored row stays wanted by a filter that reads an unavailable column, unless the
+// other columns exclude it.
 //
 // # Order
 //
@@ -50,7 +68,7 @@
 // # Errors
 //
 // [Sink.Handle] answers by event: nil means done and durable. An event that no retry can cure (no key, no row,
-// unavailable columns, a text that the model refuses) has an error with a method Permanent() bool that answers true,
+// unavailable columns that nothing has, a text that the model refuses) has an error with a method Permanent() bool that answers true,
 // for the dead letters; the other events of its key are handled as if it was not there, so that the object shows the
 // last state that can be shown. Any other failure is the error of all events of the key in the batch, and of no other
 // key.

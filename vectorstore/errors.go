@@ -21,7 +21,8 @@ var (
 	ErrNoKey = errors.New("vectorstore: event without a key")
 	// ErrNoRow: a create, update or read event lacks the row as it is after the change.
 	ErrNoRow = errors.New("vectorstore: event without its row")
-	// ErrUnavailable: the event lacks the values of columns that the change left as they were.
+	// ErrUnavailable: the event lacks the values of columns that the change left as they were, and what is made of them is
+	// not stored, or must be made anew.
 	ErrUnavailable = errors.New("vectorstore: unavailable columns")
 	// ErrTruncate: the table was truncated, and the store is no [Clearer].
 	ErrTruncate = errors.New("vectorstore: the store cannot be cleared")

@@ -23,9 +23,9 @@ func TestSinkBadEvents(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	value := `{"before":null,"after":{"id":9,"title":"__debezium_unavailable_value","price":2,"picture":null},` +
+	value := `{"before":null,"after":{"id":8,"title":"__debezium_unavailable_value","price":2,"picture":null},` +
 		`"op":"u","source":{"connector":"postgresql","schema":"public","table":"products","lsn":9}}`
-	unavailable, err := decoder.Decode(cdc.Record{Topic: "products", Key: `{"id":9}`, Value: []byte(value), Offset: "09"})
+	unavailable, err := decoder.Decode(cdc.Record{Topic: "products", Key: `{"id":8}`, Value: []byte(value), Offset: "09"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestSinkBadEvents(t *testing.T) {
 		{noRow, vectorstore.ErrNoRow, `table "public.products"`},
 		{badOp, vectorstore.ErrOp, "'x'"},
 		{badKey, vectorstore.ErrKey, `column "id"`},
-		{unavailable, vectorstore.ErrUnavailable, "title; let the database log whole rows with ALTER TABLE ... REPLICA IDENTITY FULL"},
+		{unavailable, vectorstore.ErrUnavailable, "title: nothing is stored that has them; let the database log whole rows with ALTER TABLE ... REPLICA IDENTITY FULL"},
 		{lost, vectorstore.ErrNoKey, `topic "products"`},
 	}
 	f := newFixture(t)

@@ -231,18 +231,9 @@ func TestSinkRandomHistories(t *testing.T) {
 // TestSinkRandomHistoriesOnWeaviate does the same against a real server.
 func TestSinkRandomHistoriesOnWeaviate(t *testing.T) {
 	t.Parallel()
-	options := weaviate.Options{
-		HTTP: servicetest.Env(t, "WEAVIATE_HTTP"), GRPC: servicetest.Env(t, "WEAVIATE_GRPC"),
-		Vectors: []weaviate.Vector{{Name: textVector}, {Name: imageVector}},
-	}
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			options.Collection = fmt.Sprintf("SinkHistory%d_%d", time.Now().UnixNano(), seed)
-			store, err := weaviate.New(t.Context(), options)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(func() { drop(t, options.HTTP, store, options.Collection, options.Collection+"Tombstones") })
+			store := newWeaviate(t)
 			h := newHistory(rand.New(rand.NewPCG(seed, 3)))
 			f := newFixture(t, func(f *fixture) { f.store.clearable = store })
 			h.faults(t, f)
@@ -250,6 +241,22 @@ func TestSinkRandomHistoriesOnWeaviate(t *testing.T) {
 			h.wantTable(t, f)
 		})
 	}
+}
+
+// newWeaviate returns an empty store on the real server, in a collection of the test's own.
+func newWeaviate(t *testing.T) *weaviate.Store {
+	t.Helper()
+	options := weaviate.Options{
+		HTTP: servicetest.Env(t, "WEAVIATE_HTTP"), GRPC: servicetest.Env(t, "WEAVIATE_GRPC"),
+		Vectors:    []weaviate.Vector{{Name: textVector}, {Name: imageVector}},
+		Collection: fmt.Sprintf("SinkHistory%d_%d", time.Now().UnixNano(), rand.Uint32()),
+	}
+	store, err := weaviate.New(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { drop(t, options.HTTP, store, options.Collection, options.Collection+"Tombstones") })
+	return store
 }
 
 // drop closes the store and deletes its collections.

@@ -16,6 +16,9 @@ const (
 	Created Kind = iota + 1
 	// Updated: the object shows the event. With nothing in Outcome.Embedded, its vectors were kept.
 	Updated
+	// Moved: the object is the one that the row had under its old primary key, and is there under the new one. With
+	// nothing in Outcome.Embedded, it has brought its vectors along.
+	Moved
 	// Deleted: the object is removed, and the deletion remembered; so too when Mapping.Filter no longer wants the row,
 	// or never did.
 	Deleted
@@ -33,7 +36,7 @@ const (
 )
 
 var kindNames = [...]string{
-	"Kind(0)", "created", "updated", "deleted", "unchanged", "stale", "collapsed", "cleared", "skipped",
+	"Kind(0)", "created", "updated", "moved", "deleted", "unchanged", "stale", "collapsed", "cleared", "skipped",
 }
 
 // String returns the name in lower case, as it stands in metrics.
@@ -54,8 +57,8 @@ type Outcome struct {
 	Kind Kind
 	// Position is the event's place in the order of its source.
 	Position cdc.Position
-	// Embedded are the names of the vectors that were made for the event, in the order of the mapping. Created, Updated
-	// only.
+	// Embedded are the names of the vectors that were made for the event, in the order of the mapping. Created, Updated,
+	// Moved only.
 	Embedded []string
 	// Freshness is the time from the commit at the source to the acknowledged write. Zero for events that were not
 	// written, rows read by a snapshot, and where the source does not say when it committed.
@@ -69,4 +72,6 @@ type Outcome struct {
 }
 
 // written reports whether the event itself reached the store.
-func (k Kind) written() bool { return k == Created || k == Updated || k == Deleted || k == Cleared }
+func (k Kind) written() bool {
+	return k == Created || k == Updated || k == Moved || k == Deleted || k == Cleared
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"time"
 
@@ -60,6 +61,7 @@ type Sink[T any] struct {
 	mapping   Mapping[T]
 	options   SinkOptions
 	lineage   []string // the LineageModels of every object
+	columns   *columns // of T
 	telemetry telemetry
 	// truncating is held while the store is cleared, and for reading while rows are handled: a row that was read before
 	// must not be written after.
@@ -75,7 +77,7 @@ func NewSink[T any](s Store, m Mapping[T], o SinkOptions) (*Sink[T], error) {
 	if err != nil {
 		return nil, err
 	}
-	sink := &Sink[T]{store: s, mapping: m, options: o, telemetry: tel}
+	sink := &Sink[T]{store: s, mapping: m, options: o, telemetry: tel, columns: columnsOf(reflect.TypeFor[T]())}
 	for _, v := range m.Vectors {
 		sink.lineage = append(sink.lineage, v.Name+"="+v.model.Fingerprint)
 	}
