@@ -35,7 +35,7 @@ type NotChangeEventError struct {
 
 // Error implements error.
 func (e *NotChangeEventError) Error() string {
-	return fmt.Sprintf("%v: topic %q: looks like a %s", ErrNotChangeEvent, e.Topic, e.Kind)
+	return fmt.Sprintf("%v: topic %q: %s", ErrNotChangeEvent, e.Topic, e.Kind)
 }
 
 // Is reports whether target is ErrNotChangeEvent.

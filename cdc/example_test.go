@@ -178,7 +178,7 @@ func ExampleDecodeError() {
 	// false
 	// cdc: decode topic "shop.public.products": message value: not JSON: unexpected end of JSON at byte 25
 	// false
-	// cdc: not a change event: topic "shop.public.products": looks like a heartbeat
+	// cdc: not a change event: topic "shop.public.products": heartbeat
 	// true
 }
 

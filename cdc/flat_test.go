@@ -96,6 +96,8 @@ func TestFlattened(t *testing.T) {
 			Source{Connector: "postgresql", Database: "shop", Schema: "public", Table: "t", LSN: 9, TxID: 3},
 		},
 		{"snapshot", `{"id":7,"name":"mug","__op":"r","__source_snapshot":"last"}`, nil, OpRead, Source{Snapshot: true}},
+		{"read", `{"id":7,"name":"mug","__op":"r"}`, nil, OpRead, Source{Snapshot: true}},
+		{"streamed read", `{"id":7,"name":"mug","__op":"r","__source_snapshot":"false"}`, nil, OpRead, Source{}},
 		{"deleted as a boolean", `{"id":7,"name":"mug","__deleted":true}`, nil, OpDelete, Source{}},
 		{"schema", schema + `{"id":7,"name":"mug","__op":"u","__source_ts_ms":1500}}`, nil, OpUpdate, Source{CommitTime: time.UnixMilli(1500).UTC()}},
 		{"headers", `{"id":7,"name":"mug"}`, map[string]string{"__op": `"u"`, "__source_lsn": "12", "other": "x"}, OpUpdate, Source{LSN: 12}},
@@ -156,7 +158,8 @@ func TestKinds(t *testing.T) {
 	// What looks like one of them but is a row.
 	for _, value := range []string{
 		`{"id":7,"status":"END","total":3}`, `{"id":"7","type":"log","data":"x"}`, `{"id":7,"type":"stop-snapshot","data":"x","more":1}`, `{"id":"7","type":"letter","data":"x"}`, `{"ddl":"x","id":1}`,
-		`{"op":"c","after":{"id":1,"type":"letter","data":null}}`,
+		`{"op":"c","after":{"id":1,"type":"letter","data":null}}`, `{"id":"7","status":"paid"}`, `{"id":"7","status":"END"}`,
+		`{"id":"7","status":"paid","event_count":2,"ts_ms":1}`,
 	} {
 		if _, err := newDecoder[Row](t, Options{}).Decode(Record{Topic: "shop.public.t", Value: []byte(value)}); err != nil {
 			t.Errorf("%s: %v", value, err)

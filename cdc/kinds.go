@@ -94,7 +94,8 @@ func (e *NotChangeEventError) identify(cells []cell) bool {
 	case len(cells) == 0:
 	case strings.HasPrefix(name, "__debezium-heartbeat"), len(cells) == 1 && ms.kind == kindNumber:
 		e.Kind = KindHeartbeat
-	case status.kind == kindString && id.kind == kindString && only(cells, "status", "id", "event_count", "data_collections", "ts_ms"):
+	case isBoundary(status) && id.kind == kindString && only(cells, "status", "id", "event_count", "data_collections", "ts_ms") &&
+		(find(cells, "event_count").kind != kindNone || strings.HasSuffix(name, ".transaction")): // else the row of a table of a user's own
 		e.Kind, e.Transaction = KindTransaction, readBoundary(cells)
 	case find(cells, "tableChanges").kind == kindArray, find(cells, "ddl").kind != kindNone && find(cells, "source").kind == kindObject:
 		e.Kind = KindSchema
@@ -107,6 +108,10 @@ func (e *NotChangeEventError) identify(cells []cell) bool {
 	us, ns := find(cells, "ts_us"), find(cells, "ts_ns")
 	e.Time = bestTime(&ms, &us, &ns)
 	return e.Kind != KindUnknown || len(cells) == 0
+}
+
+func isBoundary(status value) bool {
+	return status.kind == kindString && (string(status.bytes()) == "BEGIN" || string(status.bytes()) == "END")
 }
 
 func readBoundary(cells []cell) *TransactionBoundary {
@@ -152,7 +157,11 @@ func (d *Decoder[T]) flatten(event *Event[T], env *envelope) bool {
 			known = env.added(rest, v, &deleted) || known
 		}
 	}
-	if op, ok := opOf(env.op); deleted || ok && op == OpDelete {
+	op, ok := opOf(env.op)
+	if ok && op == OpRead && env.source.values[sourceSnapshot].kind == kindNone {
+		env.source.values[sourceSnapshot] = value{kind: kindTrue}
+	}
+	if deleted || ok && op == OpDelete {
 		env.before, env.after = env.after, env.before
 		env.after.kind, env.op = kindNull, value{kind: kindString, plain: true, raw: []byte(`"d"`)}
 	} else if !ok {
