@@ -44,6 +44,9 @@ func readFile(name string, in io.Reader, p *printer, complain func(error)) error
 	lines := bufio.NewReaderSize(in, 1<<16)
 	for n := 1; ; n++ {
 		line, err := nextLine(lines)
+		if n == 1 {
+			line = bytes.TrimPrefix(line, []byte("\ufeff")) // a byte order mark
+		}
 		if err == nil && len(bytes.TrimSpace(line)) > 0 {
 			var record cdc.Record
 			if record, err = parseLine(line); err == nil {

@@ -291,6 +291,7 @@ func TestForms(t *testing.T) {
 	}
 	for _, line := range []string{
 		`{"topic":"a","key":` + key + `,"value":` + value + `}`,
+		"\ufeff" + `{"topic":"a","key":` + key + `,"value":` + value + `}`,
 		` {"value":` + value + `,"key":` + quoted(key) + `,"topic":"a","properties":null,"other":[1]} ` + "\r\n\n",
 	} {
 		if got, problems, code := dump(t, line, "-json"); got != want || code != allWell {
