@@ -144,7 +144,8 @@ func (a Assigner) slides(t Timestamp, yield func(Window)) {
 		return
 	}
 	last := t.Add(-within)
-	for back := (a.size - within - 1) / a.slide * a.slide; back >= 0; back -= a.slide {
+	back := a.size - within - 1
+	for back -= back % a.slide; back >= 0; back -= a.slide {
 		start := last.Add(-back)
 		yield(Window{start, start.Add(a.size)})
 	}
