@@ -132,6 +132,7 @@ func (f *feed) discover(ctx context.Context, from InitialPosition) error {
 	}
 	var names []string
 	var errs []error
+	found := map[string]bool{} // Topics may name a partition beside its topic
 	for _, topic := range topics {
 		partitions, err := open(ctx, f.client, "partitions of "+topic,
 			func() ([]string, error) { return f.client.pulsar.TopicPartitions(topic) }, func([]string) {})
@@ -140,7 +141,8 @@ func (f *feed) discover(ctx context.Context, from InitialPosition) error {
 			continue
 		}
 		for _, name := range partitions {
-			if f.missing(name) {
+			if !found[name] && f.missing(name) {
+				found[name] = true
 				names = append(names, name)
 			}
 		}

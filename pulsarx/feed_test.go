@@ -87,8 +87,17 @@ func TestSeveralTopics(t *testing.T) {
 			c, first, second := s.client(t), topic(t)+"-1", topic(t)+"-2"
 			send(t, keyed(t, c, first), "k:1")
 			send(t, keyed(t, c, second), "k:2")
-			seen, _ := collect(t, c, pulsarx.ConsumerOptions{Topics: []string{first, second, first}, Subscription: "s"})
-			eventually(t, "both", func() bool { return seen.len() == 2 })
+			third := topic(t) + "-3"
+			setPartitions(t, s, http.MethodPut, third, 2)
+			send(t, keyed(t, c, third+"-partition-1"), "k:3", "k:4")
+			seen, r := collect(t, c, pulsarx.ConsumerOptions{
+				Topics: []string{first, second, first, third + "-partition-1", third}, Subscription: "s", Type: pulsarx.Exclusive,
+			})
+			eventually(t, "all", func() bool { return seen.len() == 4 })
+			r.stop()
+			if n := leftovers(t, c, third, "s"); n != 0 || seen.len() != 4 {
+				t.Errorf("%v, %d come again", seen.all(), n)
+			}
 		})
 	}
 }

@@ -1,12 +1,10 @@
 package pulsarx
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"math"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -106,32 +104,18 @@ const (
 // missing is ErrNoTopic where the broker says that there is no such topic. pulsar-client-go's own request would create it. A server
 // that does not answer this one, as older ones do not, leaves it to the requests that follow.
 func (r registry) missing(ctx context.Context, topic string) error {
-	scheme, hosts, _ := strings.Cut(r.options.URL, "://")
-	host, _, _ := strings.Cut(hosts, ",")
 	ctx, cancel := context.WithTimeout(ctx, r.options.Pulsar.OperationTimeout)
 	defer cancel()
-	conn, err := r.dial(ctx, scheme, host)
-	if err != nil {
-		return nil
-	}
-	defer func() { _ = conn.Close() }()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	login, err := r.login()
-	if err != nil {
-		return nil
-	}
-	in := bufio.NewReader(conn)
-	if _, err := request(conn, in, cmdConnect, login, cmdConnected); err != nil {
-		return nil
-	}
-	ask := appendBytes(nil, 1, []byte(topic))
-	ask = protowire.AppendVarint(protowire.AppendTag(ask, 2, protowire.VarintType), 1)
-	ask = protowire.AppendVarint(protowire.AppendTag(ask, 6, protowire.VarintType), 0) // metadata_auto_creation_enabled
-	body, err := request(conn, in, cmdPartitions, ask, cmdPartitionsResponse)
-	if err != nil {
-		return nil
-	}
-	if answer, err := fields(body); err == nil && answer[4].number == codeTopicNotFound {
+	body := appendBytes(nil, 1, []byte(topic))
+	body = protowire.AppendVarint(protowire.AppendTag(body, 2, protowire.VarintType), 1)
+	body = protowire.AppendVarint(protowire.AppendTag(body, 6, protowire.VarintType), 0) // metadata_auto_creation_enabled
+	unknown := false
+	_ = r.ask(ctx, cmdPartitions, body, cmdPartitionsResponse, func(answer []byte) error {
+		fields, err := fields(answer)
+		unknown = err == nil && fields[4].number == codeTopicNotFound
+		return err
+	})
+	if unknown {
 		return fmt.Errorf("%w: %s at %s", ErrNoTopic, topic, r.options.URL)
 	}
 	return nil

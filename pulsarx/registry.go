@@ -40,44 +40,53 @@ const (
 )
 
 // schema returns one version of the topic's schema. That there is none is a permanent error.
-func (r registry) schema(ctx context.Context, topic string, version []byte) (Schema, error) {
+func (r registry) schema(ctx context.Context, topic string, version []byte) (s Schema, err error) {
+	body := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1)
+	body = appendBytes(appendBytes(body, 2, []byte(topic)), 3, version)
+	err = r.ask(ctx, cmdGetSchema, body, cmdGetSchemaResponse, func(answer []byte) (err error) {
+		s, err = parseSchema(topic, version, answer)
+		return err
+	})
+	if err != nil && !itemerror.IsPermanent(err) {
+		err = fmt.Errorf("pulsarx: schema %x of %s: %w", version, topic, err)
+	}
+	return s, err
+}
+
+// ask gives a command to the hosts of the URL in turn, until read takes the answer of one or has a permanent error.
+func (r registry) ask(ctx context.Context, kind protowire.Number, body []byte, want protowire.Number, read func([]byte) error) error {
 	scheme, hosts, _ := strings.Cut(r.options.URL, "://")
 	var errs []error
 	for host := range strings.SplitSeq(hosts, ",") {
-		s, err := r.ask(ctx, scheme, host, topic, version)
-		if err == nil || itemerror.IsPermanent(err) {
-			return s, err
+		answer, err := r.exchange(ctx, scheme, host, kind, body, want)
+		if err == nil {
+			err = read(answer)
 		}
-		errs = append(errs, fmt.Errorf("pulsarx: schema %x of %s from %s: %w", version, topic, host, err))
+		if err == nil || itemerror.IsPermanent(err) {
+			return err
+		}
+		errs = append(errs, fmt.Errorf("%s: %w", host, err))
 	}
-	return Schema{}, errors.Join(errs...)
+	return joined(errs)
 }
 
-func (r registry) ask(ctx context.Context, scheme, host, topic string, version []byte) (Schema, error) {
+// exchange gives a host one command, and returns the body of its answer.
+func (r registry) exchange(ctx context.Context, scheme, host string, kind protowire.Number, body []byte, want protowire.Number) ([]byte, error) {
 	conn, err := r.dial(ctx, scheme, host)
 	if err != nil {
-		return Schema{}, err
+		return nil, err
 	}
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	login, err := r.login()
 	if err != nil {
-		return Schema{}, err
+		return nil, err
 	}
 	in := bufio.NewReader(conn)
 	if _, err := request(conn, in, cmdConnect, login, cmdConnected); err != nil {
-		return Schema{}, err
+		return nil, err
 	}
-	var ask []byte
-	ask = protowire.AppendTag(ask, 1, protowire.VarintType)
-	ask = protowire.AppendVarint(ask, 1)
-	ask = appendBytes(ask, 2, []byte(topic))
-	ask = appendBytes(ask, 3, version)
-	answer, err := request(conn, in, cmdGetSchema, ask, cmdGetSchemaResponse)
-	if err != nil {
-		return Schema{}, err
-	}
-	return parseSchema(topic, version, answer)
+	return request(conn, in, kind, body, want)
 }
 
 func (r registry) dial(ctx context.Context, scheme, host string) (net.Conn, error) {

@@ -148,12 +148,19 @@ func (r *replay[T]) run(ctx context.Context) error {
 // open takes down where the partitions of the topics begin and end, several at a time, since each takes a few requests.
 func (r *replay[T]) open(ctx context.Context) error {
 	var names []string
+	known := map[string]bool{}
 	for _, topic := range r.options.Topics {
 		partitions, err := r.client.existing(ctx, topic)
 		if err != nil {
 			return err
 		}
-		names = append(names, partitions...)
+		for _, name := range partitions {
+			name = fullTopic(name)
+			if known[name] {
+				return fmt.Errorf("pulsarx: ReplayOptions.Topics names %s twice", name)
+			}
+			known[name], names = true, append(names, name)
+		}
 	}
 	const atOnce = 16
 	queue := min(max(replayQueue/len(names), 10), 1000)
@@ -166,7 +173,7 @@ func (r *replay[T]) open(ctx context.Context) error {
 		places <- struct{}{}
 		wait.Go(func() {
 			defer func() { <-places }()
-			reader, err := r.client.openPartition(opening, fullTopic(name), r.options, queue)
+			reader, err := r.client.openPartition(opening, name, r.options, queue)
 			if err != nil {
 				fail(err)
 			}

@@ -256,8 +256,10 @@ func FuzzPosition(f *testing.F) {
 // TestReplayNeedsTopic: what cannot be replayed is an error, not an empty result.
 func TestReplayNeedsTopic(t *testing.T) {
 	nothing := func(context.Context, []pulsarx.Message[string]) error { return nil }
-	s := inProcess(t)
-	for _, topics := range [][]string{{"non-persistent://public/default/x"}, {"x", "persistent://public/default/x"}, {""}, nil} {
+	s := partitioned(t, map[string]int{"persistent://public/default/parts": 2})
+	for _, topics := range [][]string{
+		{"non-persistent://public/default/x"}, {"x", "persistent://public/default/x"}, {"parts", "parts-partition-1"}, {""}, nil,
+	} {
 		if err := pulsarx.Replay(t.Context(), s.client(t), pulsarx.String(), pulsarx.ReplayOptions{Topics: topics}, nothing); err == nil {
 			t.Errorf("%v is replayed", topics)
 		} else if topics != nil && strings.HasPrefix(topics[0], "non-") && !errors.Is(err, pulsarx.ErrNonPersistent) {
@@ -265,9 +267,13 @@ func TestReplayNeedsTopic(t *testing.T) {
 		}
 	}
 	broker := realPulsar(t)
-	err := pulsarx.Replay(t.Context(), broker.client(t), pulsarx.String(), pulsarx.ReplayOptions{Topics: []string{topic(t)}}, nothing)
-	if !errors.Is(err, pulsarx.ErrNoTopic) {
-		t.Errorf("a topic that does not exist: %v", err)
+	beside := broker // where the first host is not there
+	beside.url = strings.Replace(broker.url, "://", "://127.0.0.1:1,", 1)
+	for _, s := range []server{broker, beside} {
+		err := pulsarx.Replay(t.Context(), s.client(t), pulsarx.String(), pulsarx.ReplayOptions{Topics: []string{topic(t)}}, nothing)
+		if !errors.Is(err, pulsarx.ErrNoTopic) {
+			t.Errorf("a topic that does not exist: %v", err)
+		}
 	}
 }
 

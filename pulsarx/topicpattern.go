@@ -1,7 +1,6 @@
 package pulsarx
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -85,47 +84,17 @@ func (p *topicPattern) matches(topic string) bool {
 }
 
 // topics returns the topics of a namespace, partitions one by one.
-func (r registry) topics(ctx context.Context, namespace string, nonPersistent bool) ([]string, error) {
-	scheme, hosts, _ := strings.Cut(r.options.URL, "://")
-	var errs []error
-	for host := range strings.SplitSeq(hosts, ",") {
-		topics, err := r.topicsOf(ctx, scheme, host, namespace, nonPersistent)
-		if err == nil {
-			return topics, nil
-		}
-		errs = append(errs, fmt.Errorf("%s: %w", host, err))
-	}
-	return nil, joined(errs)
-}
-
-func (r registry) topicsOf(ctx context.Context, scheme, host, namespace string, nonPersistent bool) ([]string, error) {
-	conn, err := r.dial(ctx, scheme, host)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = conn.Close() }()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	login, err := r.login()
-	if err != nil {
-		return nil, err
-	}
-	in := bufio.NewReader(conn)
-	if _, err := request(conn, in, cmdConnect, login, cmdConnected); err != nil {
-		return nil, err
-	}
-	var ask []byte
-	ask = protowire.AppendTag(ask, 1, protowire.VarintType)
-	ask = protowire.AppendVarint(ask, 1)
-	ask = appendBytes(ask, 2, []byte(namespace))
+func (r registry) topics(ctx context.Context, namespace string, nonPersistent bool) (topics []string, err error) {
+	body := protowire.AppendVarint(protowire.AppendTag(nil, 1, protowire.VarintType), 1)
+	body = appendBytes(body, 2, []byte(namespace))
 	if nonPersistent {
-		ask = protowire.AppendTag(ask, 3, protowire.VarintType)
-		ask = protowire.AppendVarint(ask, modeNonPersistent)
+		body = protowire.AppendVarint(protowire.AppendTag(body, 3, protowire.VarintType), modeNonPersistent)
 	}
-	answer, err := request(conn, in, cmdGetTopics, ask, cmdGetTopicsResponse)
-	if err != nil {
-		return nil, err
-	}
-	return parseTopics(answer)
+	err = r.ask(ctx, cmdGetTopics, body, cmdGetTopicsResponse, func(answer []byte) (err error) {
+		topics, err = parseTopics(answer)
+		return err
+	})
+	return topics, err
 }
 
 // parseTopics reads the body of GET_TOPICS_OF_NAMESPACE_RESPONSE.
