@@ -157,17 +157,21 @@ func (d *Decoder[T]) flatten(event *Event[T], env *envelope) bool {
 			known = env.added(rest, v, &deleted) || known
 		}
 	}
-	op, ok := opOf(env.op)
-	if ok && op == OpRead && env.source.values[sourceSnapshot].kind == kindNone {
-		env.source.values[sourceSnapshot] = value{kind: kindTrue}
-	}
-	if deleted || ok && op == OpDelete {
-		env.before, env.after = env.after, env.before
-		env.after.kind, env.op = kindNull, value{kind: kindString, plain: true, raw: []byte(`"d"`)}
-	} else if !ok {
-		env.op = value{kind: kindString, plain: true, raw: []byte(`"r"`)}
-	}
+	env.flatOp(deleted)
 	return known
+}
+
+// flatOp completes the operation of a flattened row: that of one which names none is a read, and a named read is of a snapshot.
+func (e *envelope) flatOp(deleted bool) {
+	switch op, ok := opOf(e.op); {
+	case deleted || ok && op == OpDelete:
+		e.before, e.after = e.after, e.before
+		e.after.kind, e.op = kindNull, value{kind: kindString, plain: true, raw: []byte(`"d"`)}
+	case !ok:
+		e.op = value{kind: kindString, plain: true, raw: []byte(`"r"`)}
+	case op == OpRead && e.source.values[sourceSnapshot].kind == kindNone:
+		e.source.values[sourceSnapshot] = value{kind: kindTrue}
+	}
 }
 
 // headerValue reads what a header's converter has made of a value: JSON, perhaps with its schema.
