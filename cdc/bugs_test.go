@@ -103,6 +103,16 @@ func TestRisingWave10628Decimals(t *testing.T) {
 	if e.After.Price.String() != "10.1111" {
 		t.Errorf("got %v", e.After.Price)
 	}
+	// A row without a schema has a decimal where the value says its scale, and nothing is guessed inside a value.
+	wide := decodeOne[Row](t, event(`{"price":{"scale":4,"value":"AYr3"},"map":{"zoom":{"scale":2,"value":"high"}},"bad":{"scale":4,"value":"?"}}`))
+	if price, _ := (*wide.After)[0].Value.(Decimal); price.String() != "10.1111" {
+		t.Errorf("got %v", *wide.After)
+	}
+	for _, c := range (*wide.After)[1:] {
+		if _, isMap := c.Value.(map[string]any); !isMap {
+			t.Errorf("got %v", c)
+		}
+	}
 	for _, r := range []Record{typed(decimal(""), `{"price":"BOI="}`), event(`{"price":"BOI="}`)} {
 		_, err := newDecoder[row](t, Options{}).Decode(r)
 		var bad *DecodeError

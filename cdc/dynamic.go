@@ -14,12 +14,16 @@ func anySetter(f format) setter {
 		if f.json && w == nil {
 			w = &wireType{class: classJSON}
 		}
-		dynamic, bad := dynamicValue(v, w)
-		if dynamic == nil || bad != nil {
+		dynamic := dynamicValue
+		if !f.element {
+			dynamic = dynamicColumn
+		}
+		x, bad := dynamic(v, w)
+		if x == nil || bad != nil {
 			dst.SetZero()
 			return bad
 		}
-		dst.Set(reflect.ValueOf(dynamic))
+		dst.Set(reflect.ValueOf(x))
 		return nil
 	}
 }
@@ -39,6 +43,17 @@ func setRow(dst reflect.Value, v value, w *wireType) *mismatch {
 		dst.Set(reflect.ValueOf(row))
 		return bad
 	})(dst, v, w)
+}
+
+// dynamicColumn is dynamicValue for a whole column. There an object without a schema that has a scale and octets is a decimal:
+// Debezium writes JSON as text, and the values of an hstore are never numbers.
+func dynamicColumn(v value, w *wireType) (any, *mismatch) {
+	if w == nil {
+		if d, ok, bad := variableDecimal(v); ok && bad == nil {
+			return d, nil
+		}
+	}
+	return dynamicValue(v, w)
 }
 
 // dynamicValue returns a value as the Go type that says most about it: see Row. The schema's type is followed where the value is what

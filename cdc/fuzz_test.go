@@ -2,6 +2,7 @@ package cdc
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"net/netip"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -88,6 +90,9 @@ func equalJSON(got, want any) bool {
 		}
 		return true
 	case map[string]any:
+		if d, isDecimal := got.(Decimal); isDecimal {
+			return equalDecimal(d, want)
+		}
 		got, ok := got.(map[string]any)
 		if !ok || len(got) != len(want) {
 			return false
@@ -129,6 +134,17 @@ type fuzzRow struct {
 	Vec  *SparseVector
 	Addr Null[netip.Prefix]
 	UUID [16]byte
+}
+
+// equalDecimal compares with a VariableScaleDecimal.
+func equalDecimal(got Decimal, want map[string]any) bool {
+	text, _ := want["value"].(string)
+	octets, err := base64.StdEncoding.DecodeString(text)
+	unscaled := new(big.Int).SetBytes(octets)
+	if len(octets) > 0 && octets[0] >= 0x80 {
+		unscaled.Sub(unscaled, new(big.Int).Lsh(big.NewInt(1), uint(8*len(octets))))
+	}
+	return err == nil && len(want) == 2 && got.Unscaled.Cmp(unscaled) == 0 && want["scale"] == json.Number(strconv.Itoa(got.Scale))
 }
 
 // FuzzDecode: no input panics, what encoding/json refuses we refuse, and what encoding/json reads into a row we read equally.

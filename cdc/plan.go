@@ -81,6 +81,27 @@ func (f *field) setPlain(row unsafe.Pointer, v *value) bool {
 	return ok
 }
 
+// copyPlain copies a field that has a plain kind from another row.
+func (f *field) copyPlain(row, from unsafe.Pointer) {
+	to, from := unsafe.Add(row, f.offset), unsafe.Add(from, f.offset)
+	switch f.plain {
+	case reflect.Bool:
+		*(*bool)(to) = *(*bool)(from)
+	case reflect.String:
+		*(*string)(to) = *(*string)(from)
+	case reflect.Int16:
+		*(*int16)(to) = *(*int16)(from)
+	case reflect.Int32:
+		*(*int32)(to) = *(*int32)(from)
+	case reflect.Int:
+		*(*int)(to) = *(*int)(from)
+	case reflect.Int64:
+		*(*int64)(to) = *(*int64)(from)
+	case reflect.Float64:
+		*(*float64)(to) = *(*float64)(from)
+	}
+}
+
 // place finds the field's offset, and whether it is of a kind that setPlain knows.
 func (f *field) place(t reflect.Type) {
 	for _, i := range f.index {

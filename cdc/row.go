@@ -6,11 +6,12 @@ package cdc
 //   - nil for null, bool, string
 //   - int64, or *big.Int beyond it, for whole numbers
 //   - float64 for other numbers; json.Number where a float64 would lose digits, and for whole numbers of more than 4096 digits
+//   - Decimal for numeric without a fixed scale, whose message says it: {"scale":4,"value":"AYr3"}
 //   - []any for arrays, map[string]any for maps, JSON objects and structs such as points
 //
 // and, where the message brings its schema:
 //
-//   - Decimal for numeric and money
+//   - Decimal for every numeric and money
 //   - time.Time in UTC for dates and timestamps (see Infinity), time.Duration for times of day and intervals in numbers
 //   - []byte for bytea and bit strings
 //   - what the JSON says, as above, for json and jsonb columns, and json.RawMessage("null") where it says null

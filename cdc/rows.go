@@ -58,16 +58,24 @@ func (d *Decoder[T]) decodeRows(event *Event[T], env *envelope) error {
 	env.collect(before)
 	env.collect(after)
 	texts := string(env.texts)
-	var err error
-	if after.shape != nil {
-		if event.After, err = d.row(after, other, &event.columns, texts, nil); err != nil {
+	switch {
+	case after.shape != nil && before.shape != nil:
+		both := new([2]T)
+		event.After, event.Before = &both[0], &both[1]
+	case after.shape != nil:
+		event.After = new(T)
+	case before.shape != nil:
+		event.Before = new(T)
+	}
+	if event.After != nil {
+		if err := d.row(event.After, after, other, &event.columns, texts, nil); err != nil {
 			return err
 		}
 	}
-	if before.shape != nil {
-		event.Before, err = d.row(before, after, nil, texts, event.After)
+	if event.Before != nil {
+		return d.row(event.Before, before, after, nil, texts, event.After)
 	}
-	return err
+	return nil
 }
 
 // maxSharedText is the longest text, in bytes, that shares its memory with the event's other texts: one that is kept keeps the others.
@@ -183,15 +191,14 @@ func sameValue(a, b *value) bool {
 
 // row decodes one row. Columns that are unavailable are left out; where the other row has a value for them, that is taken. columns is
 // nil for the row before, whose unavailable columns are nowhere recorded; twin is the decoded other row then.
-func (d *Decoder[T]) row(m, other image, columns *columns, texts string, twin *T) (*T, error) {
-	row := new(T)
+func (d *Decoder[T]) row(row *T, m, other image, columns *columns, texts string, twin *T) error {
 	if d.plan == nil {
 		dynamic, err := d.dynamicRow(m, other, columns, texts, any(twin).(*Row))
 		*any(row).(*Row) = dynamic
-		return row, err
+		return err
 	}
 	if m.misfit != nil {
-		return nil, m.misfit
+		return m.misfit
 	}
 	dst := reflect.ValueOf(row).Elem()
 	for i := range m.cells {
@@ -199,31 +206,29 @@ func (d *Decoder[T]) row(m, other image, columns *columns, texts string, twin *T
 		if f == nil || m.dead[i] {
 			continue
 		}
-		if f.setPlain(unsafe.Pointer(row), &m.cells[i].value) {
+		c := &m.cells[i]
+		if twin != nil && f.plain != reflect.Invalid && sameBytes(&c.value, other.counterpart(&m, i)) {
+			f.copyPlain(unsafe.Pointer(row), unsafe.Pointer(twin))
 			continue
 		}
-		v := m.cells[i].value
-		if v.kind == kindNull {
-			continue // the zero value is there
+		if f.setPlain(unsafe.Pointer(row), &c.value) || c.value.kind == kindNull { // the zero value is there
+			continue
 		}
+		v := c.value
 		if d.placeholder.is(&v) {
 			if columns == nil || columns.states[i]&stateUnavailable != 0 {
 				continue
 			}
 			v = *other.counterpart(&m, i)
-		} else if c := &m.cells[i]; c.to > c.from {
-			if f.plain == reflect.String {
-				*(*string)(unsafe.Add(unsafe.Pointer(row), f.offset)) = texts[c.from:c.to]
-			} else {
-				f.at(dst).SetString(texts[c.from:c.to])
-			}
+		} else if c.to > c.from {
+			*(*string)(unsafe.Add(unsafe.Pointer(row), f.offset)) = texts[c.from:c.to]
 			continue
 		}
 		if bad := f.assign(f.at(dst), v, m.types[i]); bad != nil {
-			return nil, bad.at(m.names[i], v, m.types[i], f.goType.String())
+			return bad.at(m.names[i], v, m.types[i], f.goType.String())
 		}
 	}
-	return row, nil
+	return nil
 }
 
 func (d *Decoder[T]) dynamicRow(m, other image, columns *columns, texts string, twin *Row) (Row, error) {
@@ -247,7 +252,7 @@ func (d *Decoder[T]) dynamicRow(m, other image, columns *columns, texts string, 
 			row = append(row, Column{m.names[i], texts[c.from:c.to]})
 			continue
 		}
-		dynamic, bad := dynamicValue(v, m.types[i])
+		dynamic, bad := dynamicColumn(v, m.types[i])
 		if bad != nil {
 			return nil, bad.at(m.names[i], v, m.types[i], "cdc.Row")
 		}
