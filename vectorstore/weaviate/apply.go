@@ -8,9 +8,13 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
+	"time"
 	"unicode/utf8"
 
 	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/tidemark-go/tidemark/internal/itemerror"
@@ -366,16 +370,23 @@ func sizeError(size int) error {
 	return vectorstore.Permanent(fmt.Errorf("%d bytes are more than the server takes in a message", size))
 }
 
-// put writes objects and deletions, in batches.
+// put writes objects and deletions, in batches of which several are under way.
 func (s *Store) put(ctx context.Context, writes []*write) {
 	var batch []*write
 	var objects []*pb.BatchObject
-	size := 0
+	size, most := 0, s.pace.batch()
+	var sending sync.WaitGroup
 	flush := func() {
-		if len(batch) > 0 {
-			s.putBatch(ctx, batch, objects)
+		sent, message := batch, objects
+		batch, objects, size, most = nil, nil, 0, s.pace.batch()
+		if len(sent) == 0 {
+			return
 		}
-		batch, objects, size = nil, nil, 0
+		if err := s.pace.begin(ctx); err != nil {
+			fail(sent, newCallError(ctx, "write", s.conn.grpcAddr, err))
+			return
+		}
+		sending.Go(func() { s.putBatch(ctx, sent, message) })
 	}
 	for _, w := range writes {
 		if w.err != nil {
@@ -387,30 +398,49 @@ func (s *Store) put(ctx context.Context, writes []*write) {
 			continue
 		}
 		more := proto.Size(object) + batchOverhead
-		if len(batch) == s.maxBatch || size+more > s.maxBytes {
+		if len(batch) >= most || size+more > s.maxBytes {
 			flush()
 		}
 		batch, objects, size = append(batch, w), append(objects, object), size+more
 	}
 	flush()
+	sending.Wait()
 }
 
-// putBatch sends one request, aligned with writes. One that is too large for a server with a lower limit is halved.
+func fail(writes []*write, err error) {
+	for _, w := range writes {
+		w.err = err
+	}
+}
+
+// putBatch sends a batch, whose turn in the pace has come, and gives the turn back.
 func (s *Store) putBatch(ctx context.Context, writes []*write, objects []*pb.BatchObject) {
-	reply, err := call(ctx, s.conn, "write", s.conn.client.BatchObjects, &pb.BatchObjectsRequest{Objects: objects})
+	start := time.Now()
+	s.send(ctx, writes, objects)
+	slowed := false
+	for _, w := range writes {
+		code := status.Code(w.err)
+		slowed = slowed || code == codes.Unavailable || code == codes.ResourceExhausted || code == codes.DeadlineExceeded
+	}
+	s.pace.end(len(writes), time.Since(start), slowed)
+}
+
+// send sends one request, aligned with writes. One that is too large for a server with a lower limit is halved.
+func (s *Store) send(ctx context.Context, writes []*write, objects []*pb.BatchObject) {
+	reply, err := call(ctx, s.conn, "write", s.conn.client.BatchObjects, &pb.BatchObjectsRequest{
+		Objects: objects, ConsistencyLevel: s.write,
+	})
 	switch {
 	case err != nil && tooLarge(err) && len(writes) > 1:
 		half := len(writes) / 2
-		s.putBatch(ctx, writes[:half], objects[:half])
-		s.putBatch(ctx, writes[half:], objects[half:])
+		s.send(ctx, writes[:half], objects[:half])
+		s.send(ctx, writes[half:], objects[half:])
 		return
 	case err != nil && tooLarge(err):
 		writes[0].err = objectError(writes[0].id, fmt.Errorf("%w: %w", sizeError(proto.Size(objects[0])), err))
 		return
 	case err != nil:
-		for _, w := range writes {
-			w.err = err
-		}
+		fail(writes, err)
 		return
 	}
 	outage := map[string]string{} // by collection

@@ -22,6 +22,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/metadata"
@@ -41,7 +42,7 @@ type conn struct {
 	http     *http.Client
 	httpURL  string
 	httpAddr string
-	apiKey   string
+	token    bearer // nil: none
 
 	readTimeout time.Duration
 	retries     int
@@ -51,7 +52,7 @@ type conn struct {
 
 func newConn(o Options, rest, rpc endpoint) (*conn, error) {
 	c := &conn{
-		grpcAddr: rpc.address(), httpAddr: rest.address(), apiKey: o.APIKey,
+		grpcAddr: rpc.address(), httpAddr: rest.address(), token: o.bearer(),
 		readTimeout: o.ReadTimeout, retries: o.Retries, sendLimit: maxMessageBytes,
 	}
 	c.http = &http.Client{
@@ -88,8 +89,11 @@ func newConn(o Options, rest, rpc endpoint) (*conn, error) {
 		}
 		options[0] = grpc.WithTransportCredentials(credentials.NewTLS(config))
 	}
-	if o.APIKey != "" {
-		options = append(options, grpc.WithPerRPCCredentials(bearer(o.APIKey)))
+	if c.token != nil {
+		options = append(options, grpc.WithPerRPCCredentials(c.token))
+	}
+	if o.Compress {
+		options = append(options, grpc.WithDefaultCallOptions(grpc.UseCompressor(gzip.Name)))
 	}
 	var err error
 	if c.grpc, err = grpc.NewClient("dns:///"+rpc.address(), options...); err != nil {
@@ -107,11 +111,38 @@ func (c *conn) close() error {
 	return c.grpc.Close()
 }
 
-// bearer adds an API key to every request. The endpoints were checked for plaintext when the options were.
-type bearer string
+// bearer adds a token to every request. The endpoints were checked for plaintext when the options were.
+type bearer func(context.Context) (string, error)
 
-func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
-	return map[string]string{"authorization": "Bearer " + string(b)}, nil
+func (o Options) bearer() bearer {
+	switch {
+	case o.Token != nil:
+		return o.Token
+	case o.APIKey != "":
+		return func(context.Context) (string, error) { return o.APIKey, nil }
+	}
+	return nil
+}
+
+// header returns the value of the header authorization.
+func (b bearer) header(ctx context.Context) (string, error) {
+	token, err := b(ctx)
+	if err == nil {
+		err = validateToken(token)
+	}
+	if err != nil {
+		return "", fmt.Errorf("token: %w", err)
+	}
+	return "Bearer " + token, nil
+}
+
+// GetRequestMetadata fails as unavailable where there is no token for now, so that it is asked for again.
+func (b bearer) GetRequestMetadata(ctx context.Context, _ ...string) (map[string]string, error) {
+	header, err := b.header(ctx)
+	if err != nil {
+		return nil, status.Error(codes.Unavailable, err.Error())
+	}
+	return map[string]string{"authorization": header}, nil
 }
 
 func (bearer) RequireTransportSecurity() bool { return false }
@@ -252,8 +283,12 @@ func (c *conn) rest(ctx context.Context, method, path string, in, out any) error
 		return err
 	}
 	req.Header.Set("Content-Type", "application/json")
-	if c.apiKey != "" {
-		req.Header.Set("Authorization", "Bearer "+c.apiKey)
+	if c.token != nil {
+		header, err := c.token.header(ctx)
+		if err != nil {
+			return fmt.Errorf("%s %s: %w", method, path, err)
+		}
+		req.Header.Set("Authorization", header)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {

@@ -26,7 +26,7 @@ func (s *Store) remove(ctx context.Context, writes []*write) {
 			ids[i] = string(w.id)
 			byID[ids[i]] = w
 		}
-		failed, err := s.deleteAll(ctx, s.collection, withIDs(ids))
+		_, failed, err := s.deleteAll(ctx, s.collection, withIDs(ids))
 		for _, w := range chunk {
 			w.err = err
 		}
@@ -39,24 +39,27 @@ func (s *Store) remove(ctx context.Context, writes []*write) {
 }
 
 // deleteAll deletes what matches to the end: the server stops at QUERY_MAXIMUM_RESULTS matches and says only in the
-// counts of its answer that there are more. It returns, by id, what the server said about objects that it could not
-// delete.
-func (s *Store) deleteAll(ctx context.Context, collection string, filter *pb.Filters) (map[string]string, error) {
+// counts of its answer that there are more. It returns how many were deleted and, by id, what the server said about
+// objects that it could not delete.
+func (s *Store) deleteAll(ctx context.Context, collection string, filter *pb.Filters) (int, map[string]string, error) {
+	n := 0
 	for {
 		reply, err := call(ctx, s.conn, "delete", s.conn.client.BatchDelete, &pb.BatchDeleteRequest{
-			Collection: collection, Filters: filter, Verbose: true,
+			Collection: collection, Filters: filter, Verbose: true, ConsistencyLevel: s.write,
 		})
 		if err != nil {
-			return nil, err
+			return n, nil, err
 		}
+		n += int(reply.GetSuccessful())
 		if reply.GetFailed() > 0 {
-			return failures(reply)
+			failed, err := failures(reply)
+			return n, failed, err
 		}
 		if reply.GetSuccessful() >= reply.GetMatches() {
-			return nil, nil
+			return n, nil, nil
 		}
 		if reply.GetSuccessful() == 0 {
-			return nil, fmt.Errorf("weaviate: delete from %s: none of %d matches was deleted", collection, reply.GetMatches())
+			return n, nil, fmt.Errorf("weaviate: delete from %s: none of %d matches was deleted", collection, reply.GetMatches())
 		}
 	}
 }
@@ -80,6 +83,20 @@ func failures(reply *pb.BatchDeleteReply) (map[string]string, error) {
 	return out, nil
 }
 
+// DeleteWhere forgets the objects of which a filter is true, to the end: 10,000 at a time by default, as the server limits
+// it. It returns how many were deleted, also beside an error. The filter must not be the zero Filter. Like Clear it
+// remembers no deletion: a late event may bring an object back. To remember them, give their ids to Apply.
+func (s *Store) DeleteWhere(ctx context.Context, f Filter) (int, error) {
+	filter, err := f.message(s.schema.Load())
+	if err == nil && filter == nil {
+		err = valueError("the zero Filter is true of everything; use Clear")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("weaviate: delete: %w", err)
+	}
+	return s.clear(ctx, s.collection, filter)
+}
+
 // Clear forgets all objects, then all remembered deletions. It deletes by filter to the end, 10,000 at a time by
 // default, rather than drop and create the collections: so there is no moment at which they are missing for other
 // processes, whose writes would fail or, by auto-schema, create them wrong. It is not atomic: objects written
@@ -89,24 +106,24 @@ func (s *Store) Clear(ctx context.Context, tenant string) error {
 		return s.tenantError(tenant)
 	}
 	for _, collection := range []string{s.collection, s.tombstones} {
-		if err := s.clear(ctx, collection, everything); err != nil {
+		if _, err := s.clear(ctx, collection, everything); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// clear deletes what matches; an object that cannot be deleted is the error.
-func (s *Store) clear(ctx context.Context, collection string, filter *pb.Filters) error {
-	failed, err := s.deleteAll(ctx, collection, filter)
+// clear deletes what matches and counts it; an object that cannot be deleted is the error.
+func (s *Store) clear(ctx context.Context, collection string, filter *pb.Filters) (int, error) {
+	n, failed, err := s.deleteAll(ctx, collection, filter)
 	if err != nil {
-		return err
+		return n, err
 	}
 	for id, text := range failed {
-		return fmt.Errorf("weaviate: clear %s: %d objects were not deleted, %s among them: %w",
+		return n, fmt.Errorf("weaviate: clear %s: %d objects were not deleted, %s among them: %w",
 			collection, len(failed), id, serverError(text))
 	}
-	return nil
+	return n, nil
 }
 
 // ClearBefore forgets the objects, then the remembered deletions, whose version is less. It reads the ids and versions
@@ -128,7 +145,7 @@ func (s *Store) clearBefore(ctx context.Context, collection, version string) err
 	after := firstID
 	for {
 		reply, err := call(ctx, s.conn, "clear", s.conn.client.Search, &pb.SearchRequest{
-			Collection: collection, Limit: maxIDs, After: after, Uses_127Api: true,
+			Collection: collection, Limit: maxIDs, After: after, Uses_127Api: true, ConsistencyLevel: s.read,
 			Metadata:   &pb.MetadataRequest{Uuid: true},
 			Properties: &pb.PropertiesRequest{NonRefProperties: []string{versionProperty}},
 		})
@@ -147,7 +164,7 @@ func (s *Store) clearBefore(ctx context.Context, collection, version string) err
 			}
 		}
 		if len(old) > 0 {
-			if err := s.clear(ctx, collection, withIDs(old)); err != nil {
+			if _, err := s.clear(ctx, collection, withIDs(old)); err != nil {
 				return err
 			}
 		}

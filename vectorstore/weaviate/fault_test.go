@@ -101,7 +101,7 @@ func faultyStore(t *testing.T, f *faultyServer, o Options, options ...grpc.Serve
 	o.HTTP, o.GRPC, o.Collection = "127.0.0.1:1", listener.Addr().String(), "product"
 	o = o.withDefaults()
 	s := &Store{
-		conn: testConn(t, o), collection: o.Collection, tombstones: o.Collection + tombstones, maxBatch: o.MaxBatch, maxBytes: o.MaxBatchBytes,
+		conn: testConn(t, o), collection: o.Collection, tombstones: o.Collection + tombstones, maxBytes: o.MaxBatchBytes, pace: newPace(o.MaxInFlight, o.MaxBatch),
 		vectors: map[string]Distance{"text_vector": Cosine}, dims: map[string]int{}, extending: make(chan struct{}, 1),
 	}
 	s.schema.Store(newSchema(class{Properties: []classProperty{{Name: "title", DataType: []string{"text"}}}}))
@@ -297,7 +297,7 @@ func TestRefusedTogether(t *testing.T) {
 
 func TestBatches(t *testing.T) {
 	f := &faultyServer{}
-	s := faultyStore(t, f, Options{MaxBatch: 3})
+	s := faultyStore(t, f, Options{MaxBatch: 3, MaxInFlight: 1})
 	if err := s.Apply(t.Context(), upserts(1, 2, 3, 4, 5, 6, 7)); err != nil {
 		t.Fatal(err)
 	}
@@ -305,7 +305,7 @@ func TestBatches(t *testing.T) {
 		t.Errorf("by count: batches of %v", f.sizes)
 	}
 	f = &faultyServer{}
-	s = faultyStore(t, f, Options{MaxBatchBytes: 3000})
+	s = faultyStore(t, f, Options{MaxBatchBytes: 3000, MaxInFlight: 1})
 	m := upserts(1, 2, 3, 4)
 	m[2].Object.Properties["title"] = strings.Repeat("x", 10_000) // larger than a batch by itself
 	if err := s.Apply(t.Context(), m); err != nil {
@@ -323,7 +323,7 @@ func TestOneBatchOfSeveralFails(t *testing.T) {
 		}
 		return &pb.BatchObjectsReply{}, nil
 	}}
-	s := faultyStore(t, f, Options{MaxBatch: 2})
+	s := faultyStore(t, f, Options{MaxBatch: 2, MaxInFlight: 1})
 	err := s.Apply(t.Context(), upserts(1, 2, 3, 4, 5))
 	if got := failed(t, err); !slices.Equal(got, []int{2, 3}) || itemerror.IsPermanent(err) || !strings.Contains(err.Error(), "broken") {
 		t.Errorf("failed are %v: %v", got, err)

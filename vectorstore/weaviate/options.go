@@ -2,6 +2,7 @@ package weaviate
 
 import (
 	"cmp"
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -12,6 +13,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
 )
 
 // Options say where Weaviate is and what the collection must be. HTTP and Collection are required.
@@ -27,7 +30,11 @@ type Options struct {
 	TLS *tls.Config
 	// APIKey is sent to both endpoints as a bearer token; white space around it is dropped. Empty: none.
 	APIKey string
-	// PlaintextKey allows sending APIKey over a plaintext connection to another machine, which New refuses otherwise.
+	// Token returns the bearer token of a request, instead of APIKey: such as one of OIDC, from a source that renews it
+	// (with golang.org/x/oauth2, the AccessToken of a TokenSource). It is called for every request, concurrently, so that
+	// it must keep what is still valid; its error fails the request. It goes where APIKey goes.
+	Token func(ctx context.Context) (string, error)
+	// PlaintextKey allows sending APIKey or Token over a plaintext connection to another machine, which New refuses otherwise.
 	PlaintextKey bool
 
 	// Collection is the collection's name. Its first letter is made upper case, as Weaviate does ("product" is
@@ -55,11 +62,50 @@ type Options struct {
 	// UNAVAILABLE), after 50 ms, 100 ms, 200 ms ..., each up to half more or less. Default 3; -1: none. Every request
 	// may be repeated harmlessly.
 	Retries int
-	// MaxBatch is the largest number of objects in one write request. Default 200.
+	// MaxBatch is the largest number of objects in one write request. Default 200. A server that takes over a second for so
+	// many gets smaller requests, of 10 objects at least.
 	MaxBatch int
+	// MaxInFlight is the largest number of write requests that are under way, of all calls together. Default 4. A server
+	// that is unavailable, out of a resource, or out of time gets half as many each time, and one more after each round
+	// of successes.
+	MaxInFlight int
+	// Compress sends gRPC messages with gzip: worth it on slow networks alone, since vectors hardly get smaller.
+	Compress bool
+	// WriteConsistency and ReadConsistency say how many replicas must have answered. Default: the server's (QUORUM).
+	WriteConsistency, ReadConsistency Consistency
 	// MaxBatchBytes is the size of a write request above which it is split. An object that is larger by itself is
 	// sent alone, if the server takes it. Default 4 MiB.
 	MaxBatchBytes int
+}
+
+// Consistency is how many replicas of a shard must answer.
+type Consistency string
+
+// The levels: one replica, more than half of them, and all.
+const (
+	One    Consistency = "ONE"
+	Quorum Consistency = "QUORUM"
+	All    Consistency = "ALL"
+)
+
+// message returns the level as it is sent, nil for the server's default.
+func (c Consistency) message() *pb.ConsistencyLevel {
+	switch c {
+	case One:
+		return pb.ConsistencyLevel_CONSISTENCY_LEVEL_ONE.Enum()
+	case Quorum:
+		return pb.ConsistencyLevel_CONSISTENCY_LEVEL_QUORUM.Enum()
+	case All:
+		return pb.ConsistencyLevel_CONSISTENCY_LEVEL_ALL.Enum()
+	}
+	return nil
+}
+
+func (c Consistency) validate() error {
+	if c != "" && c.message() == nil {
+		return fmt.Errorf("%.64q is none of ONE, QUORUM and ALL", string(c))
+	}
+	return nil
 }
 
 const (
@@ -88,6 +134,7 @@ func (o Options) withDefaults() Options {
 	o.Retries = cmp.Or(o.Retries, 3)
 	o.MaxBatch = cmp.Or(o.MaxBatch, 200)
 	o.MaxBatchBytes = cmp.Or(o.MaxBatchBytes, 4<<20)
+	o.MaxInFlight = cmp.Or(o.MaxInFlight, 4)
 	return o
 }
 
@@ -133,13 +180,14 @@ func (o Options) endpoints() (http, grpc endpoint, err error) {
 		}
 	}
 	for _, e := range []endpoint{http, grpc} {
-		if o.APIKey != "" && e.host != "" && !e.secure && !e.loopback() && !o.PlaintextKey {
+		if (o.APIKey != "" || o.Token != nil) && e.host != "" && !e.secure && !e.loopback() && !o.PlaintextKey {
 			fault("APIKey", fmt.Errorf("would go to %s in plaintext: use https, or set PlaintextKey", e.address()))
 		}
 	}
-	if strings.ContainsFunc(o.APIKey, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
-		fault("APIKey", errors.New("has characters that a header cannot carry"))
+	if o.APIKey != "" && o.Token != nil {
+		fault("Token", errors.New("stands instead of APIKey, not beside it"))
 	}
+	fault("APIKey", validateToken(o.APIKey))
 	if !classPattern.MatchString(o.Collection) {
 		fault("Collection", fmt.Errorf("%.64q is not a name: a letter A to Z, then letters, digits and _, at most 245 in all", o.Collection))
 	}
@@ -151,7 +199,18 @@ func (o Options) endpoints() (http, grpc endpoint, err error) {
 	fault("Retries", atLeast(o.Retries, -1))
 	fault("MaxBatch", atLeast(o.MaxBatch, 1))
 	fault("MaxBatchBytes", atLeast(o.MaxBatchBytes, 1))
+	fault("MaxInFlight", atLeast(o.MaxInFlight, 1))
+	fault("WriteConsistency", o.WriteConsistency.validate())
+	fault("ReadConsistency", o.ReadConsistency.validate())
 	return http, grpc, errors.Join(errs...)
+}
+
+// validateToken must not quote the token.
+func validateToken(token string) error {
+	if strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return errors.New("has characters that a header cannot carry")
+	}
+	return nil
 }
 
 func atLeast[T int | time.Duration](value, least T) error {

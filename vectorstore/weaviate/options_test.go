@@ -75,6 +75,18 @@ func TestOptionFaults(t *testing.T) {
 		"key in plain text": {func(o *Options) { o.HTTP, o.APIKey = "http://wv:8080", "k" }, "wv:8080 in plaintext"},
 		"key for gRPC":      {func(o *Options) { o.HTTP, o.GRPC, o.APIKey = "https://wv", "grpc://wv:5", "k" }, "wv:5 in plaintext"},
 		"key":               {func(o *Options) { o.APIKey = "sec\nret" }, "header"},
+		"token in plain":    {func(o *Options) { o.HTTP, o.Token = "http://wv", token("secret") }, "in plaintext"},
+		"key and token":     {func(o *Options) { o.APIKey, o.Token = "k", token("secret") }, "Token"},
+		"in flight":         {func(o *Options) { o.MaxInFlight = -1 }, "MaxInFlight"},
+		"consistency":       {func(o *Options) { o.ReadConsistency = "TWO" }, "ReadConsistency"},
+		"distance":          {func(o *Options) { o.Vectors = []Vector{{Name: "a", Distance: "far"}} }, "distance"},
+		"index":             {func(o *Options) { o.Vectors = []Vector{{Name: "a", Index: "tree"}} }, "index"},
+		"quantizer":         {func(o *Options) { o.Vectors = []Vector{{Name: "a", Quantizer: "zip"}} }, "quantizer"},
+		"flat with ef":      {func(o *Options) { o.Vectors = []Vector{{Name: "a", Index: Flat, EF: 1}} }, "index hnsw"},
+		"factor":            {func(o *Options) { o.Replication.Factor = -1 }, "Replication"},
+		"strategy":          {func(o *Options) { o.Replication.DeletionStrategy = "none" }, "Replication"},
+		"tokens of an int":  {func(o *Options) { o.Properties = []Property{{Name: "a", DataType: Int, Tokenization: Word}} }, "Tokenization"},
+		"range of a text":   {func(o *Options) { o.Properties = []Property{{Name: "a", DataType: Text, RangeFilter: true}} }, "RangeFilter"},
 	} {
 		o := good
 		tt.change(&o)
@@ -101,6 +113,11 @@ func TestOptionFaults(t *testing.T) {
 			t.Errorf("key, %s: %v", name, err)
 		}
 	}
+}
+
+// token returns a source of one token.
+func token(text string) func(context.Context) (string, error) {
+	return func(context.Context) (string, error) { return text, nil }
 }
 
 // refusing returns an address where nothing listens.

@@ -179,7 +179,10 @@ func TestServerAll(t *testing.T) {
 	if len(got) != len(numbers) || !slices.IsSorted(got) || len(slices.Compact(got)) != len(numbers) {
 		t.Errorf("%d objects, sorted %v", len(got), slices.IsSorted(got))
 	}
-	for range s.All(t.Context()) {
+	for o, err := range s.All(t.Context()) {
+		if o == nil || err != nil {
+			t.Errorf("the first is %v, error %v", o, err)
+		}
 		break
 	}
 	if err := s.Close(); err != nil {

@@ -25,8 +25,10 @@ type Store struct {
 	collection string
 	tombstones string
 	fixed      bool
-	maxBatch   int
 	maxBytes   int
+	pace       *pace
+	write      *pb.ConsistencyLevel
+	read       *pb.ConsistencyLevel
 
 	schema    atomic.Pointer[schema]
 	extending chan struct{} // has a place for the one that adds properties
@@ -57,7 +59,8 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		conn: c, collection: o.Collection, tombstones: o.Collection + tombstones, fixed: o.FixedProperties,
-		maxBatch: o.MaxBatch, maxBytes: o.MaxBatchBytes, vectors: map[string]Distance{}, dims: map[string]int{},
+		maxBytes: o.MaxBatchBytes, pace: newPace(o.MaxInFlight, o.MaxBatch),
+		write: o.WriteConsistency.message(), read: o.ReadConsistency.message(), vectors: map[string]Distance{}, dims: map[string]int{},
 		extending: make(chan struct{}, 1),
 	}
 	if err := s.open(ctx, o); err != nil {
@@ -225,6 +228,7 @@ func (s *Store) search(ctx context.Context, op string, req *pb.SearchRequest) ([
 func (s *Store) ask(ctx context.Context, op string, req *pb.SearchRequest) (*pb.SearchReply, error) {
 	req.Collection = cmp.Or(req.Collection, s.collection)
 	req.Uses_127Api = true
+	req.ConsistencyLevel = s.read
 	if req.Metadata == nil {
 		req.Metadata = &pb.MetadataRequest{Uuid: true, Vector: true}
 	}
