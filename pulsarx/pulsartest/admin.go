@@ -308,10 +308,12 @@ func adminCreateNamespace(b *Broker, r *adminRequest) (any, error) {
 		return nil, adminRefuse(http.StatusNotFound, "Tenant does not exist")
 	case b.namespaces[name] != nil:
 		return nil, adminRefuse(http.StatusConflict, "Namespace already exists")
-	default:
-		b.namespaces[name] = newNamespace()
-		return nil, nil
 	}
+	set, err := r.initialPolicies()
+	if err == nil {
+		b.namespaces[r.namespaceName()] = &namespace{policies: set, topics: map[string]policies{}}
+	}
+	return nil, err
 }
 
 func adminDeleteNamespace(b *Broker, r *adminRequest) (any, error) {

@@ -12,7 +12,7 @@ import (
 // is copied or offloaded, but what Pulsar refuses is refused.
 
 // policyChecks refuse values of policies, by their paths.
-var policyChecks = map[string]func(b *Broker, r *adminRequest, value []byte) error{
+var policyChecks = map[string]func(r *adminRequest, value []byte) error{
 	"replication": checkReplication, "allowedClusters": checkAllowedClusters, "offloadPolicies": checkOffload,
 }
 
@@ -29,7 +29,7 @@ func clusterList(value []byte) (clusters []string, err error) {
 	return clusters, err
 }
 
-func checkReplication(_ *Broker, r *adminRequest, value []byte) error {
+func checkReplication(r *adminRequest, value []byte) error {
 	clusters, err := clusterList(value)
 	switch {
 	case err == nil && len(clusters) == 0:
@@ -40,7 +40,7 @@ func checkReplication(_ *Broker, r *adminRequest, value []byte) error {
 	return err
 }
 
-func checkAllowedClusters(_ *Broker, r *adminRequest, value []byte) error {
+func checkAllowedClusters(r *adminRequest, value []byte) error {
 	clusters, err := clusterList(value)
 	switch {
 	case err != nil:
@@ -53,7 +53,7 @@ func checkAllowedClusters(_ *Broker, r *adminRequest, value []byte) error {
 
 var offloadDrivers = []string{"S3", "aws-s3", "google-cloud-storage", "filesystem", "azureblob", "aliyun-oss"}
 
-func checkOffload(_ *Broker, _ *adminRequest, value []byte) error {
+func checkOffload(_ *adminRequest, value []byte) error {
 	var p struct {
 		Driver string `json:"managedLedgerOffloadDriver"`
 		Bucket string `json:"managedLedgerOffloadBucket"`

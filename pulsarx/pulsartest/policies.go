@@ -158,15 +158,19 @@ func (p policy) write(b *Broker, r *adminRequest) (any, error) {
 		return nil, adminRefuse(http.StatusBadRequest, "The body is no %s", p.path)
 	}
 	if check := policyChecks[p.path]; check != nil {
-		if err := check(b, r, value.Bytes()); err != nil {
+		if err := check(r, value.Bytes()); err != nil {
 			return nil, err
 		}
 	}
-	set[p.path] = value.Bytes()
-	if p.path == schemaStrategy && !slices.Contains(strategies, readStrategy(value.Bytes())) {
+	p.keep(set, value.Bytes())
+	return nil, nil
+}
+
+func (p policy) keep(set policies, value []byte) {
+	set[p.path] = value
+	if p.path == schemaStrategy && !slices.Contains(strategies, readStrategy(value)) {
 		delete(set, p.path) // that is how Pulsar takes a name that it does not know
 	}
-	return nil, nil
 }
 
 func (p policy) fits(value []byte) bool {
@@ -354,6 +358,38 @@ func adminNamespace(b *Broker, r *adminRequest) (any, error) {
 		}
 	}
 	return all, nil
+}
+
+// initialPolicies are what the body that makes a namespace has, under the names of its answer. Other fields are ignored.
+func (r *adminRequest) initialPolicies() (policies, error) {
+	var fields map[string]json.RawMessage
+	var quotas struct {
+		Map map[string]map[string]any `json:"backlog_quota_map"`
+	}
+	if len(r.body) > 0 && (json.Unmarshal(r.body, &fields) != nil || json.Unmarshal(r.body, &quotas) != nil) {
+		return nil, adminRefuse(http.StatusBadRequest, "The body must be policies")
+	}
+	set := policies{}
+	for _, p := range namespacePolicies {
+		field, named := policyFields[p.path]
+		value := fields[field]
+		if !named || len(value) == 0 || string(value) == "null" || string(value) == "[]" {
+			continue
+		}
+		if !p.fits(value) {
+			return nil, adminRefuse(http.StatusBadRequest, "%s is not valid", field)
+		}
+		if check := policyChecks[p.path]; check != nil {
+			if err := check(r, value); err != nil {
+				return nil, err
+			}
+		}
+		p.keep(set, value)
+	}
+	if len(quotas.Map) > 0 {
+		set["backlogQuotaMap"] = fields["backlog_quota_map"]
+	}
+	return set, nil
 }
 
 // policyFields are the names that a namespace's policies have in its own answer, as far as they are not settings of hardware.

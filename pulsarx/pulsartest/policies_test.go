@@ -158,13 +158,22 @@ func TestForeignPolicies(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			on := connect(t)
 			ns := fmt.Sprintf("public/foreign-%d", time.Now().UnixNano())
-			on.must(t, "PUT", "/namespaces/"+ns, "")
+			for _, bad := range []string{`[]`, `{"message_ttl_in_seconds":"x"}`, `{"replication_clusters":["nowhere"]}`, `{"backlog_quota_map":1}`} {
+				if status, answer := on.admin("PUT", "/namespaces/"+ns, bad); status < 400 || status >= 500 {
+					t.Error(bad, status, answer)
+				}
+			}
+			on.must(t, "PUT", "/namespaces/"+ns, `{"replication_clusters":["standalone"],"message_ttl_in_seconds":60,"max_producers_per_topic":5,
+				"backlog_quota_map":{"destination_storage":{"limitSize":1000,"limitTime":-1,"policy":"producer_exception"}},"nonsense":1}`)
 			on.must(t, "PUT", "/persistent/"+ns+"/t", "")
 			for _, call := range []struct {
 				method, path, body string
 				status             int
 				want               string // in the answer
 			}{
+				{"GET", "/namespaces/$N/messageTTL", "", 200, "60"},
+				{"GET", "/namespaces/$N/maxProducersPerTopic", "", 200, "5"},
+				{"GET", "/namespaces/$N/backlogQuotaMap", "", 200, `"limitSize":1000`},
 				{"POST", "/namespaces/$N/replication", `["nowhere"]`, 403, "Invalid cluster id: nowhere"},
 				{"POST", "/namespaces/$N/replication", `["standalone","nowhere"]`, 403, "Invalid cluster id: nowhere"},
 				{"POST", "/namespaces/$N/replication", `[]`, 412, "ClusterIds should not be null or empty"},
