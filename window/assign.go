@@ -1,5 +1,10 @@
 package window
 
+import (
+	"slices"
+	"sort"
+)
+
 // assign puts an event into its windows.
 func (o *Operator[K, V, A, R]) assign(t Timestamp, v V, emit func(Result[K, R])) Outcome {
 	switch {
@@ -54,29 +59,37 @@ func (o *Operator[K, V, A, R]) room(s *slot[K, A]) bool {
 	}
 	missing := 0
 	for _, w := range o.bounds {
-		if s.find(w, o.options.Deterministic && w.last() <= o.now) < 0 {
+		if _, found := s.find(w, o.options.Deterministic && w.last() <= o.now); !found {
 			missing++
 		}
 	}
 	return len(s.entries)+missing <= limit
 }
 
-// find looks from the newest, where most events belong.
-func (s *slot[K, A]) find(w Window, late bool) int {
-	for i := len(s.entries) - 1; i >= 0; i-- {
-		if e := &s.entries[i]; e.window == w && e.late == late {
-			return i
-		}
+// find is the position of a window, or the one where it belongs: entries that are not sessions are in order of their starts, those of
+// late events behind the others.
+func (s *slot[K, A]) find(w Window, late bool) (pos int, found bool) {
+	before := func(e *entry[A]) bool {
+		return e.window.Start < w.Start || e.window.Start == w.Start && !e.late && late
 	}
-	return -1
+	pos = len(s.entries)
+	for range 4 { // most events belong to the newest
+		if pos == 0 || before(&s.entries[pos-1]) {
+			break
+		}
+		pos--
+	}
+	if pos > 0 && !before(&s.entries[pos-1]) {
+		pos = sort.Search(pos, func(i int) bool { return !before(&s.entries[i]) })
+	}
+	return pos, pos < len(s.entries) && s.entries[pos].window == w && s.entries[pos].late == late
 }
 
 // open finds or makes the entry of a window.
 func (s *slot[K, A]) open(w Window, late bool) *entry[A] {
-	i := s.find(w, late)
-	if i < 0 {
-		i = len(s.entries)
-		s.entries = append(s.entries, entry[A]{window: w, late: late, timer: noTimer, early: noTimer})
+	i, found := s.find(w, late)
+	if !found {
+		s.entries = slices.Insert(s.entries, i, entry[A]{window: w, late: late, timer: noTimer, early: noTimer})
 	}
 	return &s.entries[i]
 }
@@ -131,7 +144,7 @@ func (o *Operator[K, V, A, R]) intoCount(t Timestamp, v V, emit func(Result[K, R
 	o.touch(id, s, t)
 	if e.events++; e.events == o.assigner.count {
 		o.emitEntry(s, e, OnTime, emit)
-		s.removeEntries(func(*entry[A]) bool { return true })
+		s.clear()
 		s.last, s.expiry = MinTimestamp, noTimer
 	}
 	return Accepted

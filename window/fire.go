@@ -136,20 +136,22 @@ func (o *Operator[K, V, A, R]) nextEarly(t Timestamp, w Window) Timestamp {
 // settle removes what is over and schedules the rest of a key that was due.
 func (o *Operator[K, V, A, R]) settle(id int32, at Timestamp) {
 	s := &o.keys.slots[id]
-	over := false
+	kept := 0
 	for i := range s.entries {
 		e := &s.entries[i]
-		switch {
-		case o.assigner.kind == counting || e.timer != noTimer:
-		case o.keptUntil(e) <= at:
-			over = true
-		default:
+		if e.timer == noTimer && o.assigner.kind != counting {
+			if o.keptUntil(e) <= at {
+				continue
+			}
 			o.schedule(id, e)
 		}
+		if kept < i {
+			s.entries[kept] = *e
+		}
+		kept++
 	}
-	if over {
-		s.removeEntries(func(e *entry[A]) bool { return e.timer == noTimer && o.keptUntil(e) <= at })
-	}
+	clear(s.entries[kept:])
+	s.entries = s.entries[:kept]
 	if s.cells != nil {
 		o.settleCells(id, s.cells, at)
 	}
@@ -166,7 +168,7 @@ func (o *Operator[K, V, A, R]) expire(id int32, s *slot[K, A], at Timestamp) {
 		return
 	}
 	s.last, s.expiry = MinTimestamp, noTimer
-	s.removeEntries(func(*entry[A]) bool { return true })
+	s.clear()
 	o.totals.Expired++
 }
 
@@ -211,7 +213,7 @@ func (o *Operator[K, V, A, R]) whole(s *slot[K, A], e *entry[A]) *A {
 	if s.cells != nil {
 		o.mergeCells(s.cells, o.sliding.number(e.window), &o.scratch)
 	}
-	if base := s.find(e.window, false); base >= 0 {
+	if base, found := s.find(e.window, false); found {
 		o.aggregate.Merge(&o.scratch, s.entries[base].acc)
 	}
 	o.aggregate.Merge(&o.scratch, e.acc)

@@ -129,7 +129,8 @@ func (t *keyTable[K, A]) sorted() []int32 {
 	return ids
 }
 
-// removeEntries takes out the entries that gone says, and leaves no accumulator behind in the backing array.
-func (s *slot[K, A]) removeEntries(gone func(*entry[A]) bool) {
-	s.entries = slices.DeleteFunc(s.entries, func(e entry[A]) bool { return gone(&e) })
+// clear removes all windows and keeps the room.
+func (s *slot[K, A]) clear() {
+	clear(s.entries)
+	s.entries = s.entries[:0]
 }

@@ -361,7 +361,7 @@ func (o *Operator[K, V, A, R]) emitShared(s *slot[K, A], n int64, kind Kind, emi
 		some = o.mergeCells(s.cells, n, &o.scratch)
 	}
 	if len(s.entries) > 0 {
-		if i := s.find(w, false); i >= 0 {
+		if i, found := s.find(w, false); found {
 			o.aggregate.Merge(&o.scratch, s.entries[i].acc)
 			some = true
 		}

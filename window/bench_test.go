@@ -1,0 +1,187 @@
+package window
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/window/aggregate"
+)
+
+// clicks are events as in the Flink anchor: one a millisecond, shuffled inside blocks of 256, uniform keys.
+type click struct {
+	key string
+	at  Timestamp
+	n   float64
+}
+
+func clicks(n, keys int) []click {
+	r := rand.New(rand.NewPCG(1, 1))
+	names := make([]string, keys)
+	for i := range names {
+		names[i] = fmt.Sprintf("user-%07d", i)
+	}
+	out := make([]click, n)
+	for i := range out {
+		out[i] = click{names[r.IntN(keys)], Timestamp(i) * Timestamp(time.Millisecond), float64(r.IntN(1000)) / 100}
+	}
+	for b := 0; b+256 <= n; b += 256 {
+		r.Shuffle(256, func(i, j int) { out[b+i].at, out[b+j].at = out[b+j].at, out[b+i].at })
+	}
+	return out
+}
+
+type sumOperator = Operator[string, click, aggregate.Exact, float64]
+
+func summing(b *testing.B, a Assigner) *sumOperator {
+	b.Helper()
+	op, err := New(func(c click) string { return c.key }, a, aggregate.Sum(func(c click) float64 { return c.n }),
+		Options{Watermark: BoundedOutOfOrderness(2 * time.Second)})
+	if err != nil {
+		b.Fatal(err)
+	}
+	return op
+}
+
+// BenchmarkWindows runs the events of the Flink anchor. What no implementation can avoid is a look-up of the key in a hash table and a cache
+// miss or two for its state, which "floor" measures: the same keys, a map, one addition. events/s and allocs/event are of one core.
+func BenchmarkWindows(b *testing.B) {
+	const n = 400_000
+	for _, keys := range []int{1000, 100_000} {
+		es := clicks(n, keys)
+		b.Run(fmt.Sprintf("floor/keys=%d", keys), func(b *testing.B) {
+			for range b.N {
+				sums := make(map[string]*float64)
+				for i := range es {
+					s := sums[es[i].key]
+					if s == nil {
+						s = new(float64)
+						sums[es[i].key] = s
+					}
+					*s += es[i].n
+				}
+			}
+			b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "events/s")
+		})
+		for _, c := range []struct {
+			name string
+			a    Assigner
+		}{
+			{"tumbling=10s", Tumbling(10 * time.Second)},
+			{"sliding=60s,5s", Sliding(60*time.Second, 5*time.Second)},
+			{"session=500ms", Session(500 * time.Millisecond)},
+		} {
+			b.Run(fmt.Sprintf("%s/keys=%d", c.name, keys), func(b *testing.B) { run(b, es, c.a, true) })
+		}
+	}
+}
+
+// BenchmarkSlices keeps the size and makes the slide smaller, down to a thousandth: with shared slices, and with an accumulator for
+// each window, which is what one does without. One key, so that the results do not outnumber the events.
+func BenchmarkSlices(b *testing.B) {
+	all := clicks(200_000, 1)
+	const size = 100 * time.Second
+	for _, ratio := range []time.Duration{1, 10, 100, 1000} {
+		for _, shared := range []bool{true, false} {
+			name, es := map[bool]string{true: "shared", false: "each window"}[shared], all
+			if !shared && ratio > 10 {
+				es = all[:10_000] // an iteration has to end
+			}
+			b.Run(fmt.Sprintf("%s/size=slide*%d", name, ratio), func(b *testing.B) { run(b, es, Sliding(size, size/ratio), shared) })
+		}
+	}
+}
+
+func run(b *testing.B, es []click, a Assigner, shared bool) {
+	b.Helper()
+	results := 0
+	emit := func(Result[string, float64]) { results++ }
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for range b.N {
+		op := summing(b, a)
+		if !shared {
+			op.sliding = nil
+		}
+		for i := range es {
+			if _, err := op.Process(0, es[i].at, es[i], emit); err != nil {
+				b.Fatal(err)
+			}
+		}
+		op.Finish(emit)
+	}
+	runtime.ReadMemStats(&after)
+	events := float64(len(es)) * float64(b.N)
+	b.ReportMetric(events/b.Elapsed().Seconds(), "events/s")
+	b.ReportMetric(float64(results)/events, "results/event")
+	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/events, "allocs/event")
+}
+
+// BenchmarkSnapshot writes and reads the state of many keys.
+func BenchmarkSnapshot(b *testing.B) {
+	const keys = 200_000
+	op := summing(b, Tumbling(time.Hour))
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range keys {
+		c := click{key: fmt.Sprintf("user-%07d", i), at: Timestamp(i), n: float64(i) / 100}
+		if _, err := op.Process(0, c.at, c, func(Result[string, float64]) {}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	var w bytes.Buffer
+	b.Run("snapshot", func(b *testing.B) {
+		for range b.N {
+			w.Reset()
+			if err := op.Snapshot(&w); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(w.Len())/keys, "bytes/key")
+		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/keys, "heap-bytes/key")
+		b.ReportMetric(float64(keys)*float64(b.N)/b.Elapsed().Seconds(), "keys/s")
+	})
+	b.Run("restore", func(b *testing.B) {
+		for range b.N {
+			if err := summing(b, Tumbling(time.Hour)).Restore(bytes.NewReader(w.Bytes())); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(keys)*float64(b.N)/b.Elapsed().Seconds(), "keys/s")
+	})
+}
+
+// TestSteadyStateAllocatesNothing processes events into windows that open, fire and close, when all have been there before.
+func TestSteadyStateAllocatesNothing(t *testing.T) {
+	for name, a := range map[string]Assigner{
+		"tumbling": Tumbling(time.Second), "sliding": Sliding(5*time.Second, time.Second), "session": Session(5 * time.Millisecond),
+	} {
+		es := clicks(80_000, 20)
+		op, err := New(func(c click) string { return c.key }, a, aggregate.Sum(func(c click) float64 { return c.n }),
+			Options{Watermark: BoundedOutOfOrderness(time.Second)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		emit := func(Result[string, float64]) {}
+		next := 0
+		step := func() {
+			for range 10_000 {
+				if _, err := op.Process(0, es[next].at, es[next], emit); err != nil {
+					t.Fatal(err)
+				}
+				next++
+			}
+		}
+		step()
+		step()
+		if n := testing.AllocsPerRun(4, step); n > 100 {
+			t.Errorf("%s: %v allocations in 10,000 events", name, n)
+		}
+	}
+}
