@@ -158,8 +158,12 @@ func quietLogger() log.Logger {
 	return log.NewLoggerWithSlog(slog.New(slog.DiscardHandler))
 }
 
+// produce sends messages: in one batch, unless the options say otherwise or it is full, however slow the machine is.
 func produce(tb testing.TB, c pulsar.Client, o pulsar.ProducerOptions, messages ...*pulsar.ProducerMessage) []pulsar.MessageID {
 	tb.Helper()
+	if o.BatchingMaxPublishDelay == 0 {
+		o.BatchingMaxPublishDelay = time.Minute
+	}
 	p, err := c.CreateProducer(o)
 	if err != nil {
 		tb.Fatal(err)
