@@ -81,8 +81,8 @@ func (p *Producer[T]) traced(ctx context.Context, now time.Time) bool {
 	return now.UnixNano() >= p.untraced.Load() || trace.SpanContextFromContext(ctx).IsValid()
 }
 
-// queue gives a message to the client, and waits for a place with it where there is none. settle gets the outcome, once, from here or
-// from the goroutine that reads the connection, which must not wait for a user.
+// queue gives a message to the client, and waits for a place with it where there is none. The outcome comes once, from here or from the
+// goroutine that reads the connection, which must not wait for a user; conclude has it.
 func (p *Producer[T]) queue(ctx context.Context, d *delivery, m *pulsar.ProducerMessage, settle func(outcome)) {
 	callback := func(id MessageID, _ *pulsar.ProducerMessage, err error) {
 		switch {
@@ -94,9 +94,7 @@ func (p *Producer[T]) queue(ctx context.Context, d *delivery, m *pulsar.Producer
 		d.line.release(d.places)
 		now := time.Now()
 		p.arrived(d, err, now)
-		if p.take(d) {
-			settle(p.outcome(d, id, err, now))
-		}
+		p.conclude(p.outcome(d, id, err, now), settle)
 	}
 	if err := p.enqueue(ctx, d, m, callback); err != nil {
 		callback(nil, nil, err)
@@ -212,9 +210,7 @@ func (p *Producer[T]) sendBatched(ctx context.Context, d *delivery, m *pulsar.Pr
 				d.line.leave()
 			}
 		}
-		if p.take(d) {
-			settle(p.outcome(d, id, err, time.Now()))
-		}
+		p.conclude(p.outcome(d, id, err, time.Now()), settle)
 		return
 	}
 }
@@ -290,12 +286,21 @@ func (p *Producer[T]) outcome(d *delivery, id MessageID, err error, now time.Tim
 	return outcome{d, id, p.sendError(err), now.Sub(d.start)}
 }
 
-// settle queues an outcome for the callback.
-func (p *Producer[T]) settle(o outcome) {
+// conclude gives a message its outcome, unless it has one: to settle, or to the callback where settle is nil. It is out of the ring and
+// among the settled at once, so that no Flush or Close misses it between the two.
+func (p *Producer[T]) conclude(o outcome, settle func(outcome)) {
 	p.mu.Lock()
-	p.settled = append(p.settled, o)
+	mine := o.unlink()
+	if mine && settle == nil {
+		p.settled = append(p.settled, o)
+	}
+	if len(p.flushes) > 0 || mine && settle == nil {
+		p.notify()
+	}
 	p.mu.Unlock()
-	p.notify()
+	if mine && settle != nil {
+		settle(o)
+	}
 }
 
 // refuse gives a message that is not sent its outcome.

@@ -209,6 +209,27 @@ func TestSlowCallback(t *testing.T) {
 	eventually(t, "all messages", func() bool { return len(s.broker.Messages(topic)) == 33 })
 }
 
+// TestFlush: when Flush returns, all callbacks have.
+func TestFlush(t *testing.T) {
+	c, topic := inProcess(t).client(t), topic(t)
+	var running sync.WaitGroup
+	for range 4 {
+		p := producer(t, c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic})
+		running.Go(func() {
+			for range 250 {
+				var called atomic.Int32
+				for range 4 {
+					p.SendAsync(t.Context(), "v", func(pulsarx.MessageID, error) { called.Add(1) })
+				}
+				if err := p.Flush(t.Context()); err != nil || called.Load() != 4 {
+					t.Errorf("Flush has returned %v after %d callbacks of 4", err, called.Load())
+				}
+			}
+		})
+	}
+	running.Wait()
+}
+
 // TestOutcomes sends through random faults, from several goroutines, by all ways, to a close in good time or not: every message has one
 // outcome, callbacks come one at a time, and what succeeded is in the topic. OUTCOMES_ROUNDS are the rounds, 4 by default.
 func TestOutcomes(t *testing.T) {

@@ -298,7 +298,7 @@ func (p *Producer[T]) SendAsync(ctx context.Context, v T, callback func(MessageI
 		return
 	}
 	d.callback = callback
-	p.queue(ctx, d, message, p.settle)
+	p.queue(ctx, d, message, nil)
 }
 
 // Flush closes the open batches and waits until everything that was sent before has its outcome and its callback has returned; so it
