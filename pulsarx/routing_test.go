@@ -203,7 +203,10 @@ func (o orderCount) String() string {
 		o.messages, o.keys, o.moved, o.disordered, 100*float64(o.disordered)/float64(o.messages))
 }
 
-const messagesPerKey = 3
+const (
+	messagesPerKey = 3
+	startAfter     = 2900 // messages are received
+)
 
 // receiveOrder sends messagesPerKey messages for each key and receives them with four consumers of the bare client. With KeyShared the
 // keys are the messages' own; otherwise they stand in the values alone.
@@ -221,7 +224,9 @@ func receiveOrder(t *testing.T, s server, keys int, kind pulsar.SubscriptionType
 	var received atomic.Int64
 	ctx, cancel := context.WithCancel(t.Context())
 	var consumers sync.WaitGroup
+	start := make(chan struct{}) // or messages might come one by one, in order by chance
 	receive := func(consumer pulsar.Consumer) {
+		<-start
 		for {
 			m, err := consumer.Receive(ctx)
 			if err != nil {
@@ -270,6 +275,9 @@ func receiveOrder(t *testing.T, s server, keys int, kind pulsar.SubscriptionType
 					t.Error(err)
 				}
 			})
+			if number*keys+key == min(startAfter, messagesPerKey*keys-1) {
+				close(start)
+			}
 		}
 	}
 	if err := p.Flush(t.Context()); err != nil {
