@@ -2,10 +2,14 @@ package vectorstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
 	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
 
 	"github.com/tidemark-go/tidemark/cdc"
 	"github.com/tidemark-go/tidemark/internal/itemerror"
@@ -132,7 +136,7 @@ func (b *batch[T]) collect() []*row[T] {
 			b.results[i] = result{outcomeOf(e, Ref{}, Skipped), time.Now()}
 			continue
 		}
-		ref, err := b.ref(e.Key)
+		ref, err := b.ref(e, e.Key)
 		if err == nil {
 			err = checkEvent(e)
 		}
@@ -142,7 +146,7 @@ func (b *batch[T]) collect() []*row[T] {
 		}
 		c := change[T]{Event: e, at: i, position: e.Position()}
 		if e.Op == cdc.OpCreate && len(e.OldKey) > 0 {
-			if old, err := b.ref(e.OldKey); err == nil && old != ref {
+			if old, err := b.ref(e, e.OldKey); err == nil && old != ref {
 				c.from, b.moves = rowOf(old), true
 				c.from.leaving = append(c.from.leaving, i)
 			}
@@ -153,7 +157,7 @@ func (b *batch[T]) collect() []*row[T] {
 	return rows
 }
 
-func (b *batch[T]) ref(key cdc.Key) (Ref, error) {
+func (b *batch[T]) ref(e *cdc.Event[T], key cdc.Key) (Ref, error) {
 	if len(key) == 0 {
 		return Ref{}, fmt.Errorf("%w: give the table a primary key, or the connector message.key.columns", ErrNoKey)
 	}
@@ -164,7 +168,14 @@ func (b *batch[T]) ref(key cdc.Key) (Ref, error) {
 		}
 	}
 	id, err := UUID5(key)
-	return Ref{ID: id}, err
+	if err != nil || b.mapping.Tenant == nil {
+		return Ref{ID: id}, err
+	}
+	tenant, err := b.mapping.Tenant(e)
+	if err != nil {
+		err = fmt.Errorf("the mapping of the tenant: %w", err)
+	}
+	return Ref{ID: id, Tenant: tenant}, err
 }
 
 // checkEvent returns an error for events that do not say what the row is.
@@ -304,6 +315,7 @@ type write[T any] struct {
 	merge    bool  // something of the stored object stays
 	inputs   []any // by vector of the mapping, nil where nothing is to be embedded
 	embedded []string
+	refused  []string
 	err      error
 }
 
@@ -336,10 +348,10 @@ func (b *batch[T]) plan(r *row[T]) *write[T] {
 		if err == nil {
 			wanted, err = b.mapping.wanted(p)
 		}
-		if w.err = err; err == nil && wanted {
-			w.err = b.put(w, c, p)
+		if err == nil && wanted {
+			wanted, err = b.put(w, c, p)
 		}
-		if wanted || err != nil {
+		if w.err = err; wanted || err != nil {
 			return w
 		}
 	}
@@ -350,8 +362,8 @@ func (b *batch[T]) plan(r *row[T]) *write[T] {
 	return w
 }
 
-// put plans the write of a row that is there.
-func (b *batch[T]) put(w *write[T], c *change[T], p *partial[T]) error {
+// put plans the write of a row that is there. It returns false where a blank input says that the row is not wanted.
+func (b *batch[T]) put(w *write[T], c *change[T], p *partial[T]) (bool, error) {
 	var stored Object // what is live
 	w.kind = Created
 	switch {
@@ -362,22 +374,65 @@ func (b *batch[T]) put(w *write[T], c *change[T], p *partial[T]) error {
 	}
 	o := &w.mutation.Object
 	o.Vectors, o.Inputs = map[string][]float32{}, map[string]string{}
-	shown := c.repeat && w.kind == Updated && b.shownBy(&stored)
+	same, err := b.vectors(w, p, &stored)
+	switch {
+	case errors.Is(err, errUnwanted):
+		w.mutation.Object, w.inputs = Object{Ref: o.Ref, Version: o.Version}, nil
+		return false, nil
+	case err != nil:
+		return false, err
+	case same && c.repeat && w.kind == Updated && b.shownBy(&stored):
+		w.kind = Unchanged
+		return true, nil
+	}
+	properties, kept, err := p.properties(b.mapping.Properties)
+	if err != nil {
+		return false, err
+	}
+	for name := range kept {
+		w.merge = w.merge || kept[name]
+	}
+	o.Properties = properties
+	b.addLineage(o.Properties, c)
+	o.Inputs[columnsInput] = b.columns.digest(reflect.ValueOf(p.row), p.missing, stored.Inputs[columnsInput])
+	if o.Inputs[mappingInput] = b.mapping.Version; w.merge { // what stays may be of another version
+		o.Inputs[mappingInput] = stored.Inputs[mappingInput]
+	}
+	if w.kind == Moved {
+		w.take(&stored, kept)
+		return true, nil
+	}
+	w.keep(&stored, kept)
+	return true, nil
+}
+
+// errUnwanted says that a blank input leaves the row out of the index.
+var errUnwanted = errors.New("unwanted")
+
+// vectors plans a row's vectors, and reports whether all are as they are stored.
+func (b *batch[T]) vectors(w *write[T], p *partial[T], stored *Object) (same bool, err error) {
+	o := &w.mutation.Object
+	same = true
 	for i := range b.mapping.Vectors {
 		v := &b.mapping.Vectors[i]
 		kept, err := p.keepsVector(v, w.ref)
 		if err != nil {
-			return err
+			return false, err
 		}
 		if kept {
 			o.Inputs[v.Name], w.merge = stored.Inputs[v.Name], true
 			continue
 		}
 		in, digest, wanted := v.inputOf(p.row, w.ref)
+		if blank := digest != "" && !wanted; blank && v.Blank == BlankDeletes {
+			return false, errUnwanted
+		} else if blank && v.Blank == BlankRefused {
+			return false, Permanent(fmt.Errorf("%w: vector %q", ErrBlank, v.Name))
+		}
 		have := len(stored.Vectors[v.Name]) > 0
 		o.Inputs[v.Name] = digest
 		if stored.Inputs[v.Name] != digest || have != wanted {
-			shown = false
+			same = false
 		} else if wanted {
 			continue // kept
 		}
@@ -386,23 +441,7 @@ func (b *batch[T]) put(w *write[T], c *change[T], p *partial[T]) error {
 			w.needs(i, len(b.mapping.Vectors), in)
 		}
 	}
-	if shown {
-		w.kind = Unchanged
-		return nil
-	}
-	properties, kept, err := p.properties(b.mapping.Properties)
-	if err != nil {
-		return err
-	}
-	o.Properties = properties
-	b.addLineage(o.Properties, c)
-	o.Inputs[columnsInput] = b.columns.digest(reflect.ValueOf(p.row), p.missing, stored.Inputs[columnsInput])
-	if w.kind == Moved {
-		w.take(&stored, kept)
-		return nil
-	}
-	w.keep(&stored, kept)
-	return nil
+	return same, nil
 }
 
 // take brings along what stays of the object that the row had under another key.
@@ -447,9 +486,6 @@ func (w *write[T]) needs(i, n int, in any) {
 // more are cleared.
 func (w *write[T]) keep(stored *Object, kept map[string]bool) {
 	o := &w.mutation.Object
-	for name := range kept {
-		w.merge = w.merge || kept[name]
-	}
 	for name, vector := range stored.Vectors {
 		if _, replaced := o.Vectors[name]; !replaced && len(vector) > 0 {
 			w.merge = true
@@ -466,10 +502,12 @@ func (w *write[T]) keep(stored *Object, kept map[string]bool) {
 	}
 }
 
-// shownBy reports whether what is stored was made by this version of the mapping, as far as is known.
+// mappingInput is the name under which an object's Inputs have the Version of the mapping that made it.
+const mappingInput = "tidemark.mapping"
+
+// shownBy reports whether what is stored was made by this version of the mapping.
 func (b *batch[T]) shownBy(stored *Object) bool {
-	version, _ := stored.Properties[LineageMapping].(string)
-	return !b.options.Lineage || version == b.mapping.Version
+	return stored.Inputs[mappingInput] == b.mapping.Version
 }
 
 // addLineage adds the Lineage properties.
@@ -506,6 +544,11 @@ func (b *batch[T]) embedOne(ctx context.Context, v *Vector[T], need []*write[T],
 		return NewBatchError(errs)
 	})
 	for i, w := range need {
+		if errs[i] != nil && v.Optional && itemerror.IsPermanent(errs[i]) {
+			w.refused = append(w.refused, v.Name)
+			b.telemetry.refused.Add(ctx, 1, metric.WithAttributes(attribute.String("tidemark.vector", v.Name)))
+			continue
+		}
 		if errs[i] != nil {
 			w.err = fmt.Errorf("vector %q: %w", v.Name, errs[i])
 			continue
@@ -566,7 +609,7 @@ func (b *batch[T]) settle(w *write[T], now time.Time) {
 			b.finish(w.row, c, Unchanged)
 		case i == w.change:
 			r := result{outcomeOf(c.Event, w.ref, w.kind), now}
-			if r.Embedded = w.embedded; w.kind.written() {
+			if r.Embedded, r.Refused = w.embedded, w.refused; w.kind.written() {
 				r.Embed, r.Write = b.embed, b.write
 			}
 			b.results[c.at] = r

@@ -24,7 +24,12 @@
 //   - A row is embedded only when its input differs from what the stored vector was made from: digests of input and
 //     model are stored with the object. A change of other columns keeps the vector. Another model has another
 //     fingerprint, so that reading the topic again embeds with it.
-//   - Empty input (blank text, no bytes, nil) gives no vector; an older one is cleared. It is never a vector of zeros.
+//   - Empty input (blank text, no bytes, nil) gives no vector; an older one is cleared. It is never a vector of zeros. By
+//     [Vector].Blank it may be an error, or leave the object out, instead.
+//   - Where one vector of an object cannot be made, nothing of the event is written, unless [Vector].Optional says so.
+//   - What an input names but does not hold, such as the path of a picture, is not looked at: a picture that changes under
+//     the same path is embedded again only when the row says so, say by a column with the picture's hash or time in the
+//     input. So put that in.
 //   - A vector that is not finite, all zero or of a wrong length is never written. It is the event's error.
 //   - The object's id is [UUID5] of the key, so that a delete finds what an insert wrote, and a redelivery overwrites
 //     itself.
@@ -78,11 +83,15 @@
 // By OpenTelemetry's global providers, unless [SinkOptions] has others:
 //
 //	tidemark.sink.freshness       histogram, s   commit at the source to acknowledged write, of written events; no snapshots
+//	tidemark.sink.latency         histogram, s   publishing of the event to acknowledged write: the waits on the way are in it
+//	tidemark.sink.batch.size      histogram      events of one call of Handle
+//	tidemark.sink.refused         counter        Optional vectors that a model refused, by tidemark.vector
 //	tidemark.sink.events          counter        events by tidemark.outcome: a Kind, failed (tried again), rejected (permanent)
 //	tidemark.sink.embed.duration  histogram, s   one Embed call, by tidemark.vector
 //	tidemark.sink.read.duration   histogram, s   one read of what the store has of a batch
 //	tidemark.sink.write.duration  histogram, s   one write of a batch
 //
-// Handle makes the spans read, embed and write, children of the span in its context. [SinkOptions].Observe gets the
+// Handle makes a span sink, a child of the one in its context and linked to the traces that the events' messages carry
+// (traceparent, 128 at most), and in it the spans read, embed and write. [SinkOptions].Observe gets the
 // [Outcome] of each event.
 package vectorstore

@@ -24,7 +24,9 @@ var (
 	// ErrUnavailable: the event lacks the values of columns that the change left as they were, and what is made of them is
 	// not stored, or must be made anew.
 	ErrUnavailable = errors.New("vectorstore: unavailable columns")
-	// ErrTruncate: the table was truncated, and the store is no [Clearer].
+	// ErrBlank: a vector's input has nothing to embed, and its rule is [BlankRefused].
+	ErrBlank = errors.New("vectorstore: blank input")
+	// ErrTruncate: the table was truncated, and the store is no [Clearer], or no [Tenanted] where the mapping has tenants.
 	ErrTruncate = errors.New("vectorstore: the store cannot be cleared")
 	// ErrOp: the event's operation is unknown.
 	ErrOp = errors.New("vectorstore: unknown operation")

@@ -117,6 +117,10 @@ func (s *watched) Apply(ctx context.Context, m []vectorstore.Mutation) error {
 	return err
 }
 
+func (s *watched) Tenants(ctx context.Context) ([]string, error) {
+	return s.clearable.(vectorstore.Tenanted).Tenants(ctx)
+}
+
 func (s *watched) Clear(ctx context.Context, tenant string) error {
 	if err := s.nextClear(); err != nil {
 		return err

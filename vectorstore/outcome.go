@@ -60,6 +60,8 @@ type Outcome struct {
 	// Embedded are the names of the vectors that were made for the event, in the order of the mapping. Created, Updated,
 	// Moved only.
 	Embedded []string
+	// Refused are the names of the Optional vectors that the object lacks because the model refused their input.
+	Refused []string
 	// Freshness is the time from the commit at the source to the acknowledged write. Zero for events that were not
 	// written, rows read by a snapshot, and where the source does not say when it committed.
 	Freshness time.Duration

@@ -17,17 +17,24 @@ import (
 
 // Mapping says how a row of T becomes an object.
 type Mapping[T any] struct {
-	// Version names this mapping in the lineage of objects; see SinkOptions.Lineage.
+	// Version names this mapping. It is stored with each object; an event that the store shows already is written again
+	// when it shows it by another version, so that reading the topic again brings a changed mapping to every object.
 	Version string
 	// Key returns the key that the object's id is made of, [UUID5]. Nil: the event's key as it is. It must answer the
 	// same for the same key always, and must not change what it is given. Its every error is permanent.
 	Key func(cdc.Key) (cdc.Key, error)
+	// Tenant returns the tenant that the row's object is in; see [Ref]. It must answer the same for all events of a key,
+	// so it should ask the event's Key, Source or Record: a delete has no row After, and Before alone if the table has
+	// REPLICA IDENTITY FULL. A row that changes its tenant keeps its object in the old one. Its every error is permanent.
+	// A truncate clears all tenants, so that the store must be a [Tenanted]. Nil: no tenants.
+	Tenant func(*cdc.Event[T]) (string, error)
 	// Vectors are the named vectors, of different names. See [Embed].
 	Vectors []Vector[T]
 	// Properties returns the object's properties, all of them each time: one that is no longer there is removed. See
 	// [Value] for what they may be. Nil: objects without properties.
 	Properties func(T) map[string]any
-	// Filter says which rows are wanted; the objects of others are deleted. Nil: all. An unwanted row leaves a
+	// Filter says which rows are wanted; the objects of others are deleted. So rows that are deleted softly leave the
+	// index by a Filter that asks their column, and come back with it. Nil: all. An unwanted row leaves a
 	// remembered deletion, so that an older change of it that comes late is not taken for the newest.
 	Filter func(T) bool
 }
@@ -96,6 +103,8 @@ func (m *Mapping[T]) validate() error {
 			errs = append(errs, fmt.Errorf("vectorstore: vector %d of the mapping has no name", i))
 		case names[v.Name]:
 			errs = append(errs, fmt.Errorf("vectorstore: the mapping has two vectors %q", v.Name))
+		case v.Blank < BlankClears || v.Blank > BlankRefused:
+			errs = append(errs, fmt.Errorf("vectorstore: vector %q of the mapping has an unknown Blank rule", v.Name))
 		case v.err != nil:
 			errs = append(errs, fmt.Errorf("vectorstore: vector %q of the mapping: %w", v.Name, v.err))
 		case v.embed == nil:
@@ -115,6 +124,8 @@ func (m *Mapping[T]) validate() error {
 // embedder passes through; then nothing may be taken as done.
 func (s *Sink[T]) Handle(ctx context.Context, events []cdc.Event[T]) error {
 	errs := make([]error, len(events))
+	ctx, span := s.telemetry.handle(ctx, len(events), func(i int) map[string]string { return events[i].Record.Properties })
+	defer span.End()
 	for start := 0; start < len(events); {
 		end := start
 		for end < len(events) && events[end].Op != cdc.OpTruncate {
@@ -161,7 +172,8 @@ func (s *Sink[T]) truncate(ctx context.Context, e *cdc.Event[T], before []error)
 		}
 	}
 	c, ok := s.store.(Clearer)
-	if !ok {
+	tenanted, lists := s.store.(Tenanted)
+	if !ok || s.mapping.Tenant != nil && !lists {
 		return Permanent(fmt.Errorf("%w: %s: delete its objects, then skip the event", ErrTruncate, table(e)))
 	}
 	s.truncating.Lock()
@@ -169,11 +181,22 @@ func (s *Sink[T]) truncate(ctx context.Context, e *cdc.Event[T], before []error)
 	start := time.Now()
 	o := outcomeOf(e, Ref{}, Cleared)
 	err := s.telemetry.write(ctx, 1, func(ctx context.Context) (err error) {
+		tenants := []string{""}
+		if s.mapping.Tenant != nil {
+			if tenants, err = tenanted.Tenants(ctx); err != nil {
+				return err
+			}
+		}
 		if v, ok := c.(VersionedClearer); ok && e.Source.LSN != 0 {
-			o.Kind, err = s.clearBefore(ctx, v, e.Position())
+			o.Kind, err = s.clearBefore(ctx, v, tenants, e.Position())
 			return err
 		}
-		return c.Clear(ctx, "")
+		for _, tenant := range tenants {
+			if err = c.Clear(ctx, tenant); err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("vectorstore: %s: truncate: %w", table(e), err)
@@ -186,7 +209,7 @@ func (s *Sink[T]) truncate(ctx context.Context, e *cdc.Event[T], before []error)
 }
 
 // clearBefore clears what is older than a truncate. It remembers the truncate first, so that nothing older comes back.
-func (s *Sink[T]) clearBefore(ctx context.Context, c VersionedClearer, p cdc.Position) (Kind, error) {
+func (s *Sink[T]) clearBefore(ctx context.Context, c VersionedClearer, tenants []string, p cdc.Position) (Kind, error) {
 	stored, err := s.get(ctx, []Ref{truncated})
 	if err != nil {
 		return 0, err
@@ -198,7 +221,12 @@ func (s *Sink[T]) clearBefore(ctx context.Context, c VersionedClearer, p cdc.Pos
 	if err := s.store.Apply(ctx, []Mutation{last}); err != nil {
 		return 0, err
 	}
-	return Cleared, c.ClearBefore(ctx, "", clearing(p).String())
+	for _, tenant := range tenants {
+		if err := c.ClearBefore(ctx, tenant, clearing(p).String()); err != nil {
+			return 0, err
+		}
+	}
+	return Cleared, nil
 }
 
 func outcomeOf[T any](e *cdc.Event[T], r Ref, k Kind) Outcome {
@@ -214,6 +242,7 @@ func (s *Sink[T]) report(ctx context.Context, e *cdc.Event[T], o Outcome, done t
 		}
 		if published := e.Record.PublishTime; !published.IsZero() {
 			o.Latency = max(0, done.Sub(published))
+			s.telemetry.latency.Record(ctx, o.Latency.Seconds())
 		}
 	}
 	s.telemetry.done(ctx, o.Kind)

@@ -140,3 +140,10 @@ type VersionedClearer interface {
 	// given one; an empty Version is less than every other. Clearing again is harmless.
 	ClearBefore(ctx context.Context, tenant, version string) error
 }
+
+// Tenanted is a Store that keeps the objects of several tenants apart, and knows which there are. The empty tenant is one
+// as well.
+type Tenanted interface {
+	// Tenants returns the tenants that have objects or remembered deletions, sorted.
+	Tenants(ctx context.Context) ([]string, error)
+}

@@ -9,6 +9,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tidemark-go/tidemark/internal/itemerror"
@@ -20,7 +21,10 @@ const scope = "github.com/tidemark-go/tidemark/vectorstore"
 type telemetry struct {
 	tracer        trace.Tracer
 	freshness     metric.Float64Histogram
+	latency       metric.Float64Histogram
 	events        metric.Int64Counter
+	refused       metric.Int64Counter
+	batchSize     metric.Int64Histogram
 	readDuration  metric.Float64Histogram
 	embedDuration metric.Float64Histogram
 	writeDuration metric.Float64Histogram
@@ -47,6 +51,8 @@ func newTelemetry(o SinkOptions) (t telemetry, err error) {
 	}
 	t.freshness = seconds("tidemark.sink.freshness", "Time from the commit at the source to the acknowledged write.",
 		0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600)
+	t.latency = seconds("tidemark.sink.latency", "Time from the publishing of the event to the acknowledged write.",
+		0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.15, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800, 3600)
 	t.embedDuration = seconds("tidemark.sink.embed.duration", "Time of one Embed call.",
 		0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 	storeBounds := []float64{0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10}
@@ -55,6 +61,13 @@ func newTelemetry(o SinkOptions) (t telemetry, err error) {
 	var e error
 	t.events, e = meter.Int64Counter("tidemark.sink.events", metric.WithUnit("{event}"),
 		metric.WithDescription("Events by what became of them."))
+	err = errors.Join(err, e)
+	t.refused, e = meter.Int64Counter("tidemark.sink.refused", metric.WithUnit("{vector}"),
+		metric.WithDescription("Optional vectors that objects lack since the model refused their input."))
+	err = errors.Join(err, e)
+	t.batchSize, e = meter.Int64Histogram("tidemark.sink.batch.size", metric.WithUnit("{event}"),
+		metric.WithDescription("Events of one call of Handle."),
+		metric.WithExplicitBucketBoundaries(1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024))
 	outcome := func(name string) metric.MeasurementOption {
 		return metric.WithAttributeSet(attribute.NewSet(attribute.String("tidemark.outcome", name)))
 	}
@@ -80,6 +93,26 @@ func (t *telemetry) failures(ctx context.Context, errs []error) {
 			t.events.Add(ctx, 1, t.failed)
 		}
 	}
+}
+
+// maxLinks is the usual bound of a span's links.
+const maxLinks = 128
+
+// handle starts the span of one Handle call, linked to the traces that its events' messages carry.
+func (t *telemetry) handle(ctx context.Context, size int, properties func(i int) map[string]string) (context.Context, trace.Span) {
+	t.batchSize.Record(ctx, int64(size))
+	var links []trace.Link
+	for i := 0; i < size && len(links) < maxLinks; i++ {
+		carrier := propagation.MapCarrier(properties(i))
+		if carrier["traceparent"] == "" {
+			continue
+		}
+		event := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
+		if event.IsValid() {
+			links = append(links, trace.Link{SpanContext: event})
+		}
+	}
+	return t.tracer.Start(ctx, "sink", trace.WithLinks(links...), trace.WithAttributes(attribute.Int("tidemark.batch.size", size)))
 }
 
 // span runs f in a child span. The error's text stays out of the span: it may come from a server, with data in it.

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 
+	oteltrace "go.opentelemetry.io/otel/trace"
+
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/sdk/metric"
@@ -27,12 +29,15 @@ func TestTelemetry(t *testing.T) {
 		f.options.MeterProvider = metric.NewMeterProvider(metric.WithReader(reader))
 		f.options.TracerProvider = tracers
 	})
+	const producer = "0af7651916cd43dd8448eb211c80319c"
 	ctx, parent := tracers.Tracer("test").Start(t.Context(), "batch")
 	noKey := remove(5, 5)
 	noKey.Key = nil
 	events := []cdc.Event[product]{
 		insert(1, product{ID: 1, Title: "one"}), insert(2, product{ID: 2, Title: "two"}), update(3, product{ID: 1, Title: "uno"}), noKey,
 	}
+	events[0].Record.Properties = map[string]string{"traceparent": "00-" + producer + "-b7ad6b7169203331-01"}
+	events[1].Record.Properties = map[string]string{"traceparent": "no trace"}
 	if err := f.sink.Handle(ctx, events); !permanent(err) {
 		t.Fatalf("error %v", err)
 	}
@@ -53,6 +58,9 @@ func TestTelemetry(t *testing.T) {
 	}
 	checkMetrics(t, collected)
 	checkSpans(t, spans.Ended())
+	if links := spans.Ended()[3].Links(); len(links) != 1 || links[0].SpanContext.TraceID().String() != producer {
+		t.Errorf("links are %v", links)
+	}
 }
 
 func checkMetrics(t *testing.T, collected metricdata.ResourceMetrics) {
@@ -65,6 +73,8 @@ func checkMetrics(t *testing.T, collected metricdata.ResourceMetrics) {
 				outcome, _ := p.Attributes.Value("tidemark.outcome")
 				outcomes[m.Name+" "+outcome.AsString()] = p.Value
 			}
+		case metricdata.Histogram[int64]:
+			counts[m.Name] = data.DataPoints[0].Count
 		case metricdata.Histogram[float64]:
 			for _, p := range data.DataPoints {
 				counts[m.Name] += p.Count
@@ -77,7 +87,7 @@ func checkMetrics(t *testing.T, collected metricdata.ResourceMetrics) {
 	wantOutcomes := map[string]int64{
 		"tidemark.sink.events created": 2, "tidemark.sink.events collapsed": 1, "tidemark.sink.events rejected": 1, "tidemark.sink.events failed": 2,
 	}
-	wantCounts := map[string]uint64{"tidemark.sink.freshness": 2, "tidemark.sink.embed.duration": 2, "tidemark.sink.read.duration": 3, "tidemark.sink.write.duration": 2}
+	wantCounts := map[string]uint64{"tidemark.sink.latency": 2, "tidemark.sink.batch.size": 3, "tidemark.sink.freshness": 2, "tidemark.sink.embed.duration": 2, "tidemark.sink.read.duration": 3, "tidemark.sink.write.duration": 2}
 	if !maps.Equal(outcomes, wantOutcomes) || !maps.Equal(counts, wantCounts) {
 		t.Errorf("metrics are %v and %v, want %v and %v", outcomes, counts, wantOutcomes, wantCounts)
 	}
@@ -86,15 +96,19 @@ func checkMetrics(t *testing.T, collected metricdata.ResourceMetrics) {
 func checkSpans(t *testing.T, ended []trace.ReadOnlySpan) {
 	t.Helper()
 	var names []string
-	parent := ended[len(ended)-1].SpanContext().SpanID()
+	root := ended[len(ended)-1].SpanContext().SpanID()
+	parents := map[oteltrace.SpanID]bool{}
+	for _, s := range ended {
+		parents[s.SpanContext().SpanID()] = s.Name() == "sink"
+	}
 	for _, s := range ended[:len(ended)-1] {
 		name := s.Name()
 		if s.Status().Code == codes.Error {
 			name += " failed"
 		}
 		names = append(names, name)
-		if s.Parent().SpanID() != parent {
-			t.Errorf("span %s is no child of the batch's", s.Name())
+		if s.Name() == "sink" && s.Parent().SpanID() != root || s.Name() != "sink" && !parents[s.Parent().SpanID()] {
+			t.Errorf("span %s has another parent", s.Name())
 		}
 		if len(s.Events()) > 0 || slices.Contains([]string{s.Status().Description}, "secret") {
 			t.Errorf("span %s repeats the error", s.Name())
@@ -106,7 +120,7 @@ func checkSpans(t *testing.T, ended []trace.ReadOnlySpan) {
 			t.Errorf("attributes of write are %v", s.Attributes())
 		}
 	}
-	if want := []string{"read", "embed", "write", "read", "write failed", "read", "embed failed"}; !slices.Equal(names, want) {
+	if want := []string{"read", "embed", "write", "sink", "read", "write failed", "sink", "read", "embed failed", "sink"}; !slices.Equal(names, want) {
 		t.Errorf("spans are %q, want %q", names, want)
 	}
 }

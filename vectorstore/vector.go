@@ -19,6 +19,18 @@ func CheckVector(v []float32, dims int) error {
 	return nil
 }
 
+// Blank is a rule for empty inputs: NULL, text of nothing but white space, no bytes. See [Embed].
+type Blank int
+
+const (
+	// BlankClears says that the object has no such vector.
+	BlankClears Blank = iota
+	// BlankDeletes says that the row is not wanted: its object is deleted, as by [Mapping].Filter.
+	BlankDeletes
+	// BlankRefused says that the event has the permanent error [ErrBlank].
+	BlankRefused
+)
+
 // Vector says how one named vector is made of rows of T. [Embed] makes it.
 type Vector[T any] struct {
 	// Name is the vector's name in the Store.
@@ -26,6 +38,12 @@ type Vector[T any] struct {
 	// Only, when not nil, says which objects have this vector, by their id; the others lose it if they have it. It must
 	// always answer the same for the same key. With [embed.Share] it tries a second model on a fraction of the rows.
 	Only func(key string) bool
+	// Blank says what becomes of an object whose input is empty. Zero: [BlankClears].
+	Blank Blank
+	// Optional lets the object be written without this vector when the model refuses its input for good; an older vector
+	// is cleared, [Outcome].Refused and the metric tidemark.sink.refused say so. Otherwise that is the event's error, and
+	// the object stays as it is. An error that may pass fails the event either way.
+	Optional bool
 
 	model  embed.Model
 	digest *digester
@@ -34,7 +52,8 @@ type Vector[T any] struct {
 	err    error
 }
 
-// Embed returns the vector that e makes of each row's input. Rows whose input is empty have no such vector: text of
+// Embed returns the vector that e makes of each row's input. Rows whose input is empty have no such vector, unless
+// Vector.Blank has another rule: text of
 // nothing but white space, no bytes, a nil pointer, or a slice or struct in which every text is so.
 //
 // In is text, bytes, a number, or a pointer, slice, array or struct of these, so that the sink can tell whether an

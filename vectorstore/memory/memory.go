@@ -33,6 +33,7 @@ type entry struct {
 var (
 	_ vectorstore.Store            = (*Store)(nil)
 	_ vectorstore.VersionedClearer = (*Store)(nil)
+	_ vectorstore.Tenanted         = (*Store)(nil)
 )
 
 // New returns an empty store.
@@ -295,6 +296,21 @@ func (s *Store) forget(ctx context.Context, tenant string, old func(*entry) bool
 		s.reset()
 	}
 	return nil
+}
+
+// Tenants returns the tenants that have objects or remembered deletions, sorted.
+func (s *Store) Tenants(ctx context.Context) ([]string, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	var out []string
+	for ref := range s.objects {
+		out = append(out, ref.Tenant)
+	}
+	slices.Sort(out)
+	return slices.Compact(out), nil
 }
 
 // Len returns the number of objects of all tenants, without deleted ones.

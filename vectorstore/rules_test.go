@@ -1,0 +1,155 @@
+package vectorstore_test
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/tidemark-go/tidemark/cdc"
+	"github.com/tidemark-go/tidemark/embed/embedtest"
+	"github.com/tidemark-go/tidemark/vectorstore"
+)
+
+func TestSinkBlankRules(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(f *fixture) { f.mapping.Vectors[0].Blank = vectorstore.BlankDeletes })
+	one, blank := product{ID: 1, Title: "one"}, product{ID: 1, Title: " \t", Picture: []byte("png")}
+	f.handle(insert(1, one))
+	f.handle(update(2, blank))
+	f.wantDeleted(1)
+	f.handle(update(3, one))
+	f.wantRow(one)
+	f.wantKinds("created+text deleted created+text")
+
+	f.mapping.Vectors[0].Blank = vectorstore.BlankRefused
+	f.restart()
+	if errs := f.errs(update(4, blank), insert(5, product{ID: 2, Title: "two"})); !errors.Is(errs[0], vectorstore.ErrBlank) ||
+		!permanent(errs[0]) || errs[1] != nil {
+		t.Errorf("errors are %v", errs)
+	}
+	f.wantRow(one)
+	f.mapping.Vectors[0].Blank = 7
+	if _, err := vectorstore.NewSink(f.store, f.mapping, f.options); err == nil {
+		t.Error("no error for an unknown rule")
+	}
+}
+
+func TestSinkOptionalVector(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(f *fixture) { f.mapping.Vectors[1].Optional = true })
+	bad := product{ID: 1, Title: "one", Picture: []byte("bad")}
+	f.handle(insert(1, product{ID: 1, Title: "one", Picture: []byte("png")}))
+	f.pictures.Inject(embedtest.Fault{Match: "bad", Permanent: true})
+	f.handle(update(2, bad))
+	if o := f.outcomes[1]; o.Kind != vectorstore.Updated || !slices.Equal(o.Refused, []string{imageVector}) {
+		t.Errorf("outcome is %+v", o)
+	}
+	if o := f.get(1); o.Vectors[imageVector] != nil || o.Vectors[textVector] == nil {
+		t.Errorf("vectors are %v", o.Vectors)
+	}
+	f.texts.Inject(embedtest.Fault{Match: "uno", Permanent: true}) // this one is not optional
+	if errs := f.errs(update(3, product{ID: 1, Title: "uno"})); !permanent(errs[0]) {
+		t.Errorf("errors are %v", errs)
+	}
+	f.pictures.Inject(embedtest.Fault{Match: "gif", Err: errCrash, Times: 1}) // this one may pass
+	errs := f.errs(update(4, product{ID: 1, Title: "one", Picture: []byte("gif")}))
+	if errs[0] == nil || permanent(errs[0]) {
+		t.Errorf("errors are %v", errs)
+	}
+	f.handle(update(4, product{ID: 1, Title: "one", Picture: []byte("gif")}))
+	f.wantRow(product{ID: 1, Title: "one", Picture: []byte("gif")})
+}
+
+func TestSinkTenants(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(f *fixture) {
+		f.mapping.Tenant = func(e *cdc.Event[product]) (string, error) {
+			if e.Record.Topic == "" {
+				return "", errors.New("no topic")
+			}
+			return e.Record.Topic, nil
+		}
+	})
+	of := func(topic string, e cdc.Event[product]) cdc.Event[product] {
+		e.Record.Topic = topic
+		return e
+	}
+	stored := func(topic string) *vectorstore.Object {
+		t.Helper()
+		r := refOf(t, 1)
+		r.Tenant = topic
+		got, err := f.store.clearable.Get(t.Context(), []vectorstore.Ref{r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got[0]
+	}
+	f.handle(of("a", insert(1, product{ID: 1, Title: "one"})), of("b", insert(1, product{ID: 1, Title: "uno"})))
+	if a, b := stored("a"), stored("b"); a.Properties["title"] != "one" || b.Properties["title"] != "uno" {
+		t.Errorf("objects are %+v and %+v", a, b)
+	}
+	f.handle(of("b", remove(2, 1)))
+	if a, b := stored("a"), stored("b"); a.Deleted || !b.Deleted {
+		t.Errorf("objects are %+v and %+v", a, b)
+	}
+	if errs := f.errs(of("", insert(3, product{ID: 1}))); !permanent(errs[0]) {
+		t.Errorf("errors are %v", errs)
+	}
+	f.handle(of("a", insert(5, product{ID: 1, Title: "kept"})), truncate(4))
+	if stored("a") == nil || stored("b") != nil {
+		t.Errorf("after the truncate objects are %+v and %+v", stored("a"), stored("b"))
+	}
+}
+
+// tenantless hides what the store knows of tenants.
+type tenantless struct{ clearable }
+
+func TestSinkTenantsUnknown(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(f *fixture) {
+		f.mapping.Tenant = func(*cdc.Event[product]) (string, error) { return "a", nil }
+	})
+	sink, err := vectorstore.NewSink(vectorstore.Store(tenantless{f.store.clearable}), f.mapping, f.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sink.Handle(t.Context(), []cdc.Event[product]{truncate(1)}); !errors.Is(err, vectorstore.ErrTruncate) {
+		t.Errorf("error is %v", err)
+	}
+}
+
+func TestSinkMappingVersion(t *testing.T) {
+	t.Parallel()
+	f, w := newFixture(t, func(f *fixture) { f.mapping.Version = "1" }), newWire[product](t)
+	one := product{ID: 1, Title: "one", Price: 2}
+	f.handle(insert(1, one))
+	f.handle(insert(1, one))
+	f.mapping.Version = "2"
+	f.mapping.Properties = func(p product) map[string]any { return map[string]any{"name": p.Title} }
+	f.restart()
+	f.handle(insert(1, one))
+	f.handle(insert(1, one))
+	f.wantKinds("created+text unchanged updated unchanged")
+	if got := f.get(1).Properties; len(got) != 1 || got["name"] != "one" {
+		t.Errorf("properties are %v", got)
+	}
+	// what is kept may be of the old version: reading the topic again must still write it
+	f.mapping.Version = "3"
+	f.restart()
+	f.handle(w.event(cdc.OpUpdate, 2, 2, rowOf(one), "title"))
+	f.handle(update(2, one))
+	f.handle(update(2, one))
+	f.wantKinds("updated updated unchanged")
+}
+
+func TestSinkSoftDelete(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(f *fixture) { f.mapping.Filter = func(p product) bool { return p.Price != -1 } })
+	one, gone := product{ID: 1, Title: "one"}, product{ID: 1, Title: "one", Price: -1}
+	f.handle(insert(1, one))
+	f.handle(update(2, gone))
+	f.wantDeleted(1)
+	f.handle(update(3, one))
+	f.wantRow(one)
+	f.wantKinds("created+text deleted created+text")
+}
