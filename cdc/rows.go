@@ -55,8 +55,8 @@ func (d *Decoder[T]) decodeRows(event *Event[T], env *envelope) error {
 	if subject.shape != nil {
 		d.compare(event, subject, other)
 	}
-	env.collect(before)
-	env.collect(after)
+	env.collect(after, image{})
+	env.collect(before, after)
 	texts := string(env.texts)
 	switch {
 	case after.shape != nil && before.shape != nil:
@@ -81,12 +81,13 @@ func (d *Decoder[T]) decodeRows(event *Event[T], env *envelope) error {
 // maxSharedText is the longest text, in bytes, that shares its memory with the event's other texts: one that is kept keeps the others.
 const maxSharedText = 256
 
-// collect puts the short texts that fields take as they are into one buffer, so that all of them are one allocation.
-func (e *envelope) collect(m image) {
+// collect puts the short texts that fields take as they are into one buffer, so that all of them are one allocation. Those that the
+// other row has as well are taken from there.
+func (e *envelope) collect(m, twin image) {
 	for i := range m.cells {
 		f, c := m.fields[i], &m.cells[i]
 		isText := m.dynamic && m.types[i].isText() || f != nil && f.isText && !m.types[i].rewritten()
-		if !isText || !c.value.plain || len(c.value.raw) > maxSharedText {
+		if !isText || !c.value.plain || len(c.value.raw) > maxSharedText || twin.shape != nil && sameBytes(&c.value, twin.counterpart(&m, i)) {
 			continue
 		}
 		c.from = len(e.texts)
