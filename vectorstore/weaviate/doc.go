@@ -89,6 +89,7 @@
 // is slow or refuses gets smaller ones, and fewer. Requests are repeated where the server was unavailable, with jitter, which
 // is harmless even when only the reply was lost: ids are the caller's. Consistency levels and gzip are options.
 //
-// An API key, or what [Options].Token returns, goes as a bearer token with both transports, over TLS or to this machine only, unless PlaintextKey. The W3C trace context of a
-// call's context travels in the request's metadata, next to metadata that the caller has set.
+// An API key, or what [Options].Token returns, goes as a bearer token with both transports, over TLS or to this machine only,
+// unless PlaintextKey. The W3C trace context of a call's context travels in the request's metadata, next to metadata that the
+// caller has set.
 package weaviate
