@@ -22,6 +22,7 @@ func TestPublicBugs(t *testing.T) {
 	graph := model(idsInput, maskInput, lookup, embeddings(len(testVocabulary)), hiddenOut)
 	for name, test := range map[string]func(t *testing.T){
 		"spiceai#13415: declared padding is not content": func(t *testing.T) {
+			t.Helper()
 			// The tokenizer of the tests declares padding to 12, at the right.
 			vector := embedAll(t, open(t, TextOptions{Dir: testFolder(graph).write(t)}), "red")[0]
 			if want := (entry(clsID, 1) + entry(redID, 1) + entry(sepID, 1)) / 3; vector[1] != want {
@@ -29,6 +30,7 @@ func TestPublicBugs(t *testing.T) {
 			}
 		},
 		"fastembed#703: texts below and above the declared padding": func(t *testing.T) {
+			t.Helper()
 			text := open(t, TextOptions{Dir: testFolder(graph).write(t)})
 			long, short := strings.Repeat("red cup ", 7), "blue lamp"
 			together := embedAll(t, text, long, short, "sea")
@@ -39,6 +41,7 @@ func TestPublicBugs(t *testing.T) {
 			}
 		},
 		"fastembed#689, hugot#73: too long a text keeps its last special token": func(t *testing.T) {
+			t.Helper()
 			text := open(t, TextOptions{Dir: testFolder(graph).write(t)})
 			for _, n := range []int{13, 14, 15, 300, 600} {
 				in, err := text.encode(t.Context(), strings.Repeat("red ", n), 0)
@@ -49,6 +52,7 @@ func TestPublicBugs(t *testing.T) {
 			}
 		},
 		"ST#3208, TEI#648: padding at the left": func(t *testing.T) {
+			t.Helper()
 			left := testFolder(graph).with("tokenizer.json", files{"padding": files{
 				"strategy": "BatchLongest", "direction": "Left", "pad_to_multiple_of": 8, "pad_id": 0, "pad_type_id": 0, "pad_token": "[PAD]",
 			}}).with("tokenizer_config.json", files{"padding_side": "left"})
@@ -64,6 +68,7 @@ func TestPublicBugs(t *testing.T) {
 			}
 		},
 		"fastembed#384: another pooling than the recorded one": func(t *testing.T) {
+			t.Helper()
 			dir := testFolder(graph).write(t)
 			record(t, open(t, TextOptions{Dir: dir}), dir, "red", "the sea")
 			open(t, TextOptions{Dir: dir})
@@ -72,6 +77,7 @@ func TestPublicBugs(t *testing.T) {
 			}
 		},
 		"Infinity#538, semantic-router#2183: cut vectors have length 1": func(t *testing.T) {
+			t.Helper()
 			whole := embedAll(t, open(t, TextOptions{}), "a red cup")[0]
 			text := open(t, TextOptions{Dimensions: 64})
 			cut := embedAll(t, text, "a red cup")[0]
@@ -85,6 +91,7 @@ func TestPublicBugs(t *testing.T) {
 			}
 		},
 		"ollama#6187: every caller gets its own": func(t *testing.T) {
+			t.Helper()
 			text := open(t, TextOptions{Dir: architectureGoldens(t)[0].folder(t).write(t)})
 			texts := make([]string, 100)
 			for i := range texts {
@@ -109,6 +116,7 @@ func TestPublicBugs(t *testing.T) {
 			callers.Wait()
 		},
 		"model2vec#368: a vector of zeros is an error, not NaN": func(t *testing.T) {
+			t.Helper()
 			zeros := model(idsInput, maskInput, lookup, table("table", len(testVocabulary), testDims, func(int, int) float32 { return 0 }), hiddenOut)
 			text := open(t, TextOptions{Dir: testFolder(zeros).write(t), Normalize: true})
 			if vectors, err := text.Embed(t.Context(), []string{""}); !errors.Is(err, ErrVector) || vectors[0] != nil {
@@ -117,6 +125,7 @@ func TestPublicBugs(t *testing.T) {
 		},
 		"ORT#23372: a provider that is not there": testProviders,
 		"Triton#3395: texts of 16 and 20 tokens share a run": func(t *testing.T) {
+			t.Helper()
 			inputs := []input{{0, make([]int32, 16), nil}, {1, make([]int32, 20), nil}}
 			for _, packed := range []bool{true, false} {
 				if runs := plan(inputs, defaultBatchTokens, packed); len(runs) != 1 {
@@ -134,6 +143,7 @@ func TestPublicBugs(t *testing.T) {
 
 // testProviders asks a library for CPUs for all that it has not.
 func testProviders(t *testing.T) {
+	t.Helper()
 	dir := testFolder(model(idsInput, maskInput, lookup, embeddings(len(testVocabulary)), hiddenOut)).write(t)
 	for _, name := range providerNames[1:] {
 		for _, p := range []Provider{{Name: name}, {Name: name, AllowCPU: true}} {
