@@ -12,6 +12,8 @@
 //	...
 //	err = consumer.Run(ctx, pulsarx.Values(sink.Handle))
 //
+// In the plain case, where properties and inputs are fields, [MappingOf] makes the mapping of struct tags.
+//
 // Package weaviate has a Store on Weaviate, package memory one for tests, examples and small collections; package
 // storetest has the suite that both pass, and that yours can.
 //

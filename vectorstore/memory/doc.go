@@ -2,7 +2,7 @@
 // fit.
 //
 // A search compares the query with every vector of its name, so its result is exact and its time grows with the number
-// of objects. Nothing is written to disk. Deletions are remembered until the store is cleared.
+// of objects. Nothing is written to disk but by [Store.Save], whose file [Load] reads. Tenants are kept apart. Deletions are remembered until the store is cleared.
 //
 //	store := memory.New()
 //	err := store.Apply(ctx, []vectorstore.Mutation{{Object: vectorstore.Object{Ref: ref, Vectors: vectors}}})
