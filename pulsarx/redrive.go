@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
@@ -95,11 +94,13 @@ type RedriveResult struct {
 
 const redriveBytes = 16 << 20
 
+var errNotConfirmed = errors.New("the broker has not confirmed letters that were sent: it is gone, or refuses them")
+
 // Redrive moves the dead letters that are there when it begins back to their topics, with their original bytes, keys, properties, event
 // times and schemas. It goes through the dead-letter topic in its order, one partition after the other, so that the letters of a key
 // keep theirs. A letter leaves the dead letters when it is safe in its topic: after a crash in between, or an error, it is moved
-// again. What Redrive has not come to is there for the next one. Letters that come meanwhile are not moved, so that what fails again
-// does not go round.
+// again. Letters that the broker does not confirm within twice the client's OperationTimeout are such an error. What Redrive has not
+// come to is there for the next one. Letters that come meanwhile are not moved, so that what fails again does not go round.
 //
 // It returns ErrRedriveOrder unless RedriveOptions.Order is set, and the counts beside every other error. The letters of the bare Java
 // and Go clients go back to the topic that they name.
@@ -129,13 +130,13 @@ type redrive struct {
 	last     pulsar.Producer // that a letter was sent with
 	moving   []*moving
 	bytes    int
-	group    sync.WaitGroup
 }
 
-// moving is a letter on its way; err is set before its group is done.
+// moving is a letter on its way; err is set before done is closed.
 type moving struct {
-	id  MessageID
-	err error
+	id   MessageID
+	err  error
+	done chan struct{}
 }
 
 func (r *redrive) all(ctx context.Context) error {
@@ -305,14 +306,13 @@ func (r *redrive) schema(ctx context.Context, at *partition, m pulsar.Message, l
 }
 
 func (r *redrive) send(ctx context.Context, p pulsar.Producer, m pulsar.Message, properties map[string]string) {
-	sent := &moving{id: m.ID()}
+	sent := &moving{id: m.ID(), done: make(chan struct{})}
 	r.moving = append(r.moving, sent)
 	r.bytes += len(m.Payload())
-	r.group.Add(1)
 	// The client may still be about to send what ctx has ended for: the letter stays then, and is moved twice.
 	p.SendAsync(context.WithoutCancel(ctx), rawMessageOf(m, properties), func(_ pulsar.MessageID, _ *pulsar.ProducerMessage, err error) {
 		sent.err = err
-		r.group.Done()
+		close(sent.done)
 	})
 }
 
@@ -323,11 +323,18 @@ func (r *redrive) settle(ctx context.Context) error {
 	}
 	moving := r.moving
 	r.moving, r.bytes = nil, 0
-	if err := r.last.FlushWithCtx(ctx); err != nil {
-		return err
+	// The client says nothing of letters that the broker has refused.
+	sending, cancel := context.WithTimeoutCause(ctx, 2*r.client.options.Pulsar.OperationTimeout, errNotConfirmed)
+	defer cancel()
+	if err := r.last.FlushWithCtx(sending); err != nil {
+		return cmpError(context.Cause(sending), err)
 	}
-	if err := bounded(ctx, "sending", r.group.Wait); err != nil {
-		return err
+	for _, m := range moving {
+		select {
+		case <-m.done:
+		case <-sending.Done():
+			return context.Cause(sending)
+		}
 	}
 	var ids []MessageID
 	var errs []error

@@ -158,6 +158,31 @@ func TestRedriveFails(t *testing.T) {
 	}
 }
 
+// TestRedriveRefused: what the broker refuses for good, of which the client says nothing, ends Redrive.
+func TestRedriveRefused(t *testing.T) {
+	s := inProcess(t)
+	topic := topic(t)
+	dlq := buried(t, s.client(t), s, topic, "k:1")
+	quick, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: s.url, Pulsar: quickOptions()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := quick.Close(timeout(t, 20*time.Second)); err != nil {
+			t.Error(err)
+		}
+	}()
+	defer s.broker.Inject(pulsartest.Fault{Command: "SEND", Topic: topic, Error: "NotAllowedError"})()
+	ctx := timeout(t, time.Minute)
+	got, err := pulsarx.Redrive(ctx, quick, pulsarx.RedriveOptions{Topic: dlq, Order: pulsarx.RedriveForced})
+	if err == nil || ctx.Err() != nil || got != (pulsarx.RedriveResult{}) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if s.broker.Backlog(dlq, "dead-letters") != 1 {
+		t.Error("the letter is gone")
+	}
+}
+
 // TestRedriveBusy: two do not move the same letters, and nobody reads them meanwhile.
 func TestRedriveBusy(t *testing.T) {
 	for name, connect := range servers {
