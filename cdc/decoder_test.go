@@ -477,3 +477,33 @@ func TestCaches(t *testing.T) {
 		}
 	}
 }
+
+// TestTwins: a field of the row before that is the same after is copied from there, and is what it would have been.
+func TestTwins(t *testing.T) {
+	type row struct {
+		I        int
+		I64      int64
+		I32      int32
+		I16      int16
+		F        float64
+		B        bool
+		S, L, Un string
+		N        string
+		Own      *int
+	}
+	long := strings.Repeat("y", maxSharedText+1)
+	same := `{"i":-7,"i64":9007199254740993,"i32":3,"i16":4,"f":1.5,"b":true,"s":"é","l":"` + long + `","un":"__debezium_unavailable_value","n":null,"own":`
+	value := `{"op":"u","before":` + same + `1},"after":` + same + `2}}`
+	e := decodeOne[row](t, Record{Key: `{"i":-7}`, Value: []byte(value)})
+	one, two := 1, 2
+	want := row{I: -7, I64: 9007199254740993, I32: 3, I16: 4, F: 1.5, B: true, S: "é", L: long, Own: &one}
+	if !reflect.DeepEqual(*e.Before, want) {
+		t.Errorf("before: got %+v, want %+v", *e.Before, want)
+	}
+	if want.Own = &two; !reflect.DeepEqual(*e.After, want) {
+		t.Errorf("after: got %+v, want %+v", *e.After, want)
+	}
+	if e.After.Own == e.Before.Own || !e.Unavailable("un") {
+		t.Errorf("rows share a pointer, or %v", e.UnavailableColumns())
+	}
+}
