@@ -1,11 +1,15 @@
 package vectorstore
 
 import (
+	"bytes"
+	"cmp"
+	"database/sql/driver"
 	"encoding"
 	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
+	"strings"
 	"time"
 	"unicode/utf8"
 )
@@ -14,14 +18,27 @@ import (
 const maxValueDepth = 32
 
 // Value returns v as one of the types that property values have: nil, bool, int64, float64, string, time.Time, slices
-// of the last five ([]bool, []int64, []float64, []string, []time.Time), and map[string]any of all of these. The result
-// shares no memory with v.
+// of the last five ([]bool, []int64, []float64, []string, []time.Time), map[string]any of all of these, and
+// []map[string]any. The result shares no memory with v.
 //
-// Pointers give what they point to, or nil. Named types give their basic type; json.Number gives an int64 where it is
-// one, else a float64; a type with MarshalText, such as a UUID or a big.Int, gives its text; []any must hold one type.
-// Everything else is an error that is [ErrValue]: other types, integers beyond int64, NaN and infinities, and strings
-// that are not valid UTF-8. So nothing is stored that would come back as something else. A Store may be narrower and
-// say so per object.
+//	nil, nil pointers, slices and maps                nil
+//	pointers                                          what they point to
+//	bool, integers, floats, strings, named or not     bool, int64, float64, string
+//	json.Number                                       int64 for whole numbers without point and exponent, else float64
+//	time.Time                                         itself; time.Duration is an int64 of nanoseconds
+//	cdc.Null, sql.Null                                its V, or nil
+//	driver.Valuer, such as sql.NullString             what its Value returns, nil for a null
+//	encoding.TextMarshaler: UUIDs, netip.Addr,        its text
+//	big.Int, cdc.Decimal
+//	json.Marshaler, json.RawMessage                   the JSON value
+//	slices and arrays of one of these types, []any    the slice of that type; an empty []any is a []string
+//	maps with text keys                               map[string]any
+//	structs                                           map[string]any of the exported fields, by the names of their json
+//	                                                  tags, else their Go names; embedded structs are fields
+//
+// Everything else is an error that is [ErrValue]: other types, bytes, lists of several types or with nulls, integers beyond
+// int64, NaN and infinities, nesting beyond 32, and strings that are not valid UTF-8. So nothing is stored that would come
+// back as something else. A Store may be narrower and say so per object: in Weaviate integers beyond 2^53 belong in a text.
 func Value(v any) (any, error) { return value(v, 0) }
 
 func value(v any, depth int) (any, error) {
@@ -63,6 +80,9 @@ func number(n json.Number) (any, error) {
 		return i, nil
 	}
 	f, err := n.Float64()
+	if err == nil && !strings.ContainsAny(n.String(), ".eE") {
+		return nil, valueError("an integer is beyond int64")
+	}
 	if err != nil {
 		return nil, valueError("a json.Number is not a number")
 	}
@@ -82,6 +102,28 @@ func reflected(r reflect.Value, depth int) (any, error) {
 			return nil, Permanent(fmt.Errorf("%w: %T: %w", ErrValue, m, err))
 		}
 		return text(string(b))
+	}
+	if nullable(r.Type()) {
+		if !r.Field(1).Bool() {
+			return nil, nil
+		}
+		return value(r.Field(0).Interface(), depth+1)
+	}
+	switch m := r.Interface().(type) {
+	case driver.Valuer:
+		v, err := m.Value()
+		if err != nil {
+			return nil, Permanent(fmt.Errorf("%w: %T: %w", ErrValue, m, err))
+		}
+		return value(v, depth+1)
+	case json.Marshaler:
+		if r.Type() == reflect.TypeFor[*time.Time]() {
+			break
+		}
+		if r.Kind() == reflect.Slice && r.IsNil() {
+			return nil, nil
+		}
+		return fromJSON(m, depth)
 	}
 	switch r.Kind() {
 	case reflect.Pointer:
@@ -103,6 +145,8 @@ func reflected(r reflect.Value, depth int) (any, error) {
 		return list(r, depth)
 	case reflect.Map:
 		return object(r, depth)
+	case reflect.Struct:
+		return fields(r, depth)
 	}
 	return nil, valueError("type %v", r.Type())
 }
@@ -140,6 +184,8 @@ func list(r reflect.Value, depth int) (any, error) {
 		return slice[time.Time](items)
 	case string:
 		return slice[string](items)
+	case map[string]any:
+		return slice[map[string]any](items)
 	}
 	if len(items) == 0 {
 		return []string{}, nil
@@ -155,6 +201,47 @@ func slice[E any](items []any) (any, error) {
 			return nil, valueError("a list of %T has a %T at %d", out[0], item, i)
 		}
 		out[i] = e
+	}
+	return out, nil
+}
+
+// nullable reports whether a type is a struct of a V and whether it is Valid.
+func nullable(t reflect.Type) bool {
+	return t.Kind() == reflect.Struct && t.NumField() == 2 && t.Field(0).Name == "V" && t.Field(1).Name == "Valid" &&
+		t.Field(1).Type.Kind() == reflect.Bool
+}
+
+func fromJSON(m json.Marshaler, depth int) (any, error) {
+	text, err := m.MarshalJSON()
+	if err != nil {
+		return nil, Permanent(fmt.Errorf("%w: %T: %w", ErrValue, m, err))
+	}
+	var v any
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&v); err != nil || decoder.More() {
+		return nil, valueError("%T is not one JSON value", m)
+	}
+	return value(v, depth+1)
+}
+
+// fields converts a struct.
+func fields(r reflect.Value, depth int) (any, error) {
+	out := map[string]any{}
+	for i := range r.NumField() {
+		f := r.Type().Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if !f.IsExported() || f.Tag.Get("json") == "-" {
+			continue
+		}
+		item, err := value(r.Field(i).Interface(), depth+1)
+		if err != nil {
+			return nil, fmt.Errorf("field %s: %w", f.Name, err)
+		}
+		out[cmp.Or(name, f.Name)] = item
+	}
+	if len(out) == 0 {
+		return nil, valueError("type %v has no exported fields", r.Type())
 	}
 	return out, nil
 }

@@ -1,6 +1,7 @@
 package vectorstore
 
 import (
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/cdc"
 	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
@@ -58,6 +60,25 @@ func TestValue(t *testing.T) {
 		{map[string]any{"a": 1, "b": []any{"x"}, "c": nil}, map[string]any{"a": int64(1), "b": []string{"x"}, "c": nil}},
 		{map[label]int{"a": 1}, map[string]any{"a": int64(1)}},
 		{map[string]any(nil), nil},
+		{json.RawMessage(`{"a":[1,2],"b":null,"c":[{"d":"e"}]}`), map[string]any{
+			"a": []int64{1, 2}, "b": nil, "c": []map[string]any{{"d": "e"}},
+		}},
+		{json.RawMessage(nil), nil},
+		{[]map[string]int{{"a": 1}, {}}, []map[string]any{{"a": int64(1)}, {}}},
+		{[]any{map[string]any{"a": now}}, []map[string]any{{"a": now}}},
+		{struct {
+			Lat  float32 `json:"lat,omitempty"`
+			At   *time.Time
+			Skip func() `json:"-"`
+			own  int
+		}{0.5, &now, nil, 1}, map[string]any{"lat": 0.5, "At": now}},
+		{[]struct{ A int }{{1}}, []map[string]any{{"A": int64(1)}}},
+		{sql.NullString{String: "x", Valid: true}, "x"},
+		{sql.NullInt32{}, nil},
+		{cdc.Null[time.Time]{V: now, Valid: true}, now},
+		{cdc.Null[time.Time]{}, nil},
+		{sql.Null[float64]{V: 1.5, Valid: true}, 1.5},
+		{&sql.NullTime{Time: now, Valid: true}, now},
 	}
 	for _, tt := range tests {
 		got, err := Value(tt.in)
@@ -98,6 +119,8 @@ func TestValueRefuses(t *testing.T) {
 		"type big.Int":                    *big.NewInt(1),
 		"type complex128":                 1i,
 		"*vectorstore.textFails: no text": pointer(textFails{}),
+		"an integer is beyond int64":      json.Number("9223372036854775808"),
+		"type vectorstore.hidden":         hidden{1},
 		"is not a number":                 json.Number("1e999"),
 	}
 	for want, v := range tests {
@@ -110,6 +133,8 @@ func TestValueRefuses(t *testing.T) {
 		}
 	}
 }
+
+type hidden struct{ a int }
 
 type textFails struct{}
 

@@ -92,7 +92,7 @@ func TestCanonicalRefuses(t *testing.T) {
 	deep := map[string]any{}
 	deep["a"] = deep
 	for name, v := range map[string]any{
-		"function": func() {}, "channel": make(chan int), "struct": struct{ A int }{1}, "complex": 1i,
+		"function": func() {}, "channel": make(chan int), "struct": struct{ a int }{1}, "complex": 1i,
 		"NaN": math.NaN(), "infinite": float32(math.Inf(1)), "uint64": uint64(math.MaxUint64),
 		"text": "\xff", "text in a list": []string{"\xff"}, "text in an object": map[string]any{"a": "\xff"},
 		"mixed": []any{1, "a"}, "mixed objects": []any{map[string]any{}, 1}, "null in a list": []any{"a", nil},
