@@ -59,9 +59,10 @@
 //
 // # Int8
 //
-// Precision Int8 holds the matrices of a graph that is built here in 8 bits a number. It takes a quarter of their memory, and less time.
-// Vectors are other ones, with a fingerprint of their own: of ten texts of all-MiniLM-L6-v2 their cosine to those of FP32 is 0.9982 to
-// 0.9998.
+// Precision Int8 holds the matrices of a graph that is built here in 8 bits a number, which is a quarter of their memory, and multiplies
+// integers. Vectors are other ones, with a fingerprint of their own: of ten texts of all-MiniLM-L6-v2 the cosine to those of FP32 is
+// 0.9994 in the mean and 0.9982 at worst. How much time it saves depends on the processor, and is little where FP32 is fast: on an AMD EPYC
+// with AVX-512, a text at a time took 0.65 of FP32's processor time alone, and about as much as FP32's packed batches.
 //
 // # Before a model is used
 //

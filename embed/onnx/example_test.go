@@ -55,3 +55,25 @@ func ExampleNewText() {
 	fmt.Println(errors.Is(err, onnx.ErrModel))
 	// Output: true
 }
+
+// Vectors cut to 128 components, for a model that was trained for it, and 8-bit weights; the fingerprint tells such vectors from others.
+func ExampleTextOptions() {
+	ctx := context.Background()
+	whole, err := onnx.NewText(ctx, onnx.TextOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer whole.Close()
+	small, err := onnx.NewText(ctx, onnx.TextOptions{Dimensions: 128, Precision: onnx.Int8, LongTexts: onnx.AverageLong})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer small.Close()
+	fmt.Println(small.Model().Dimensions, "of", whole.Model().Dimensions)
+	fmt.Println("comparable:", small.Model().Fingerprint == whole.Model().Fingerprint)
+	// Output:
+	// 128 of 384
+	// comparable: false
+}
