@@ -173,7 +173,7 @@ func (r *redrive) partition(ctx context.Context, name string) (err error) {
 	defer func() {
 		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
-		err = errors.Join(err, bounded(closing, "closing the consumer of "+name, r.consumer.Close))
+		err = errors.Join(err, closeConsumer(closing, name, r.consumer))
 	}()
 	end, err := open(ctx, r.client, "last message of "+name, r.consumer.GetLastMessageIDs, func([]pulsar.TopicMessageID) {})
 	if err != nil {
@@ -183,6 +183,28 @@ func (r *redrive) partition(ctx context.Context, name string) (err error) {
 		return nil
 	}
 	return errors.Join(r.until(ctx, end[0]), r.settle(ctx))
+}
+
+// closeConsumer takes what still comes while the consumer closes. Connections that break one after the other let the client ask the
+// broker more than once for what its queue holds. When that is full, its connection waits, and with it the answer to the close.
+func closeConsumer(ctx context.Context, name string, consumer pulsar.Consumer) error {
+	closed := make(chan struct{})
+	go func() {
+		for {
+			select {
+			case _, ok := <-consumer.Chan():
+				if !ok {
+					return
+				}
+			case <-closed:
+				return
+			}
+		}
+	}()
+	return bounded(ctx, "closing the consumer of "+name, func() {
+		defer close(closed)
+		consumer.Close()
+	})
 }
 
 // until moves letters up to the end.

@@ -303,7 +303,7 @@ func (j *job[In, Out]) turn(ctx context.Context, name string, connected *bool) e
 	working, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(j.options.DrainTimeout, cancel) })()
-	defer func() { _ = bounded(working, "closing "+name, in.Close) }() // what is not acknowledged comes again
+	defer func() { _ = closeConsumer(working, name, in.Consumer) }() // what is not acknowledged comes again
 	m, err := in.next(ctx, nil)
 	if err != nil {
 		return j.unconnected(ctx, err, true)
