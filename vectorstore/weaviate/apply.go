@@ -24,6 +24,7 @@ import (
 // write is what one Apply does to one object: its mutations, folded into one.
 type write struct {
 	id         vectorstore.ID
+	tenant     string
 	action     vectorstore.Action
 	properties map[string]field // a nil field clears
 	vectors    map[string][]byte
@@ -106,7 +107,7 @@ func (s *Store) parse(ctx context.Context, m []vectorstore.Mutation, errs []erro
 			continue
 		}
 		o := &m[i].Object
-		w := &write{id: o.ID, action: m[i].Action, version: o.Version, inputs: maps.Clone(o.Inputs), items: []int{i}}
+		w := &write{id: o.ID, tenant: o.Tenant, action: m[i].Action, version: o.Version, inputs: maps.Clone(o.Inputs), items: []int{i}}
 		var err error
 		if w.properties, err = encodeProperties(known, refusedNames, values[i]); err == nil && w.action != vectorstore.Delete {
 			w.vectors, err = s.encodeVectors(o.Vectors, dims)
@@ -126,8 +127,8 @@ func (s *Store) check(m *vectorstore.Mutation) (map[string]any, error) {
 	if err := o.ID.Check(); err != nil {
 		return nil, fmt.Errorf("weaviate: %w", err)
 	}
-	if o.Tenant != "" {
-		return nil, objectError(o.ID, s.tenantError(o.Tenant))
+	if err := s.checkTenant(o.Tenant); err != nil {
+		return nil, objectError(o.ID, err)
 	}
 	if !utf8.ValidString(o.Version) {
 		return nil, objectError(o.ID, valueError("the version is not valid UTF-8"))
@@ -203,22 +204,24 @@ func (s *Store) encodeVectors(vectors map[string][]float32, dims map[string]int)
 // parsed, in which refused mutations are nil, as it is.
 func fold(parsed []*write) []*write {
 	var out []*write
-	byID := map[vectorstore.ID]*write{}
+	byRef := map[vectorstore.Ref]*write{}
 	for _, next := range parsed {
 		if next == nil {
 			continue
 		}
 		w := *next
-		if before := byID[w.id]; before != nil {
+		if before := byRef[w.ref()]; before != nil {
 			w.after(before)
 			*before = w
 			continue
 		}
-		byID[w.id] = &w
+		byRef[w.ref()] = &w
 		out = append(out, &w)
 	}
 	return out
 }
+
+func (w *write) ref() vectorstore.Ref { return vectorstore.Ref{ID: w.id, Tenant: w.tenant} }
 
 // after makes w what it is when it follows before.
 func (w *write) after(before *write) {
@@ -264,24 +267,36 @@ func (s *Store) do(ctx context.Context, writes []*write, errs []error) {
 // readMerges completes every Merge with what is stored, since a put replaces the whole object: what is not sent,
 // vectors too, is gone. A Merge becomes an Upsert.
 func (s *Store) readMerges(ctx context.Context, writes []*write) {
-	byID := map[vectorstore.ID]*write{}
-	var names []string
+	byTenant := map[string]map[vectorstore.ID]*write{}
 	for _, w := range writes {
 		if w.action == vectorstore.Merge {
-			byID[w.id] = w
-			names = append(names, string(w.id))
+			if byTenant[w.tenant] == nil {
+				byTenant[w.tenant] = map[vectorstore.ID]*write{}
+			}
+			byTenant[w.tenant][w.id] = w
 		}
 	}
-	if len(names) == 0 {
+	if len(byTenant) == 0 {
 		return
 	}
 	var err error
 	if s.schema.Load().explicit != nil { // a property that another process has added would not be asked for, and be lost
 		_, err = s.reload(ctx)
 	}
+	for tenant, byID := range byTenant {
+		s.readTenant(ctx, tenant, byID, err)
+	}
+}
+
+// readTenant completes the Merges of a tenant, unless err says why it cannot be.
+func (s *Store) readTenant(ctx context.Context, tenant string, byID map[vectorstore.ID]*write, err error) {
+	names := make([]string, 0, len(byID))
+	for id := range byID {
+		names = append(names, string(id))
+	}
 	var results []*pb.SearchResult
 	if err == nil {
-		results, err = s.byID(ctx, s.collection, names)
+		results, err = s.byID(ctx, tenant, s.collection, names)
 	}
 	for _, w := range byID {
 		w.action, w.err = vectorstore.Upsert, err
@@ -328,7 +343,7 @@ func (s *Store) message(w *write) (*pb.BatchObject, error) {
 	if w.version != "" {
 		setText(values, versionProperty, w.version)
 	}
-	out := &pb.BatchObject{Uuid: string(w.id), Collection: s.tombstones}
+	out := &pb.BatchObject{Uuid: string(w.id), Tenant: w.tenant, Collection: s.tombstones}
 	if w.action != vectorstore.Delete {
 		out.Collection = s.collection
 		inputs := maps.Clone(w.inputs)
@@ -443,12 +458,12 @@ func (s *Store) send(ctx context.Context, writes []*write, objects []*pb.BatchOb
 		fail(writes, err)
 		return
 	}
-	outage := map[string]string{} // by collection
+	outage := map[string]string{} // by collection and tenant
 	for _, e := range reply.GetErrors() {
 		if i := int(e.GetIndex()); i >= 0 && i < len(writes) {
 			writes[i].err = objectError(writes[i].id, serverError(e.GetError()))
 			if !refused(e.GetError()) {
-				outage[objects[i].GetCollection()] = e.GetError()
+				outage[shardOf(objects[i])] = e.GetError()
 			}
 		}
 	}
@@ -456,7 +471,7 @@ func (s *Store) send(ctx context.Context, writes []*write, objects []*pb.BatchOb
 		// Weaviate reports some failures of a whole shard on its first object alone and calls the others done: a
 		// shard that is read-only, an index queue that is full. So none of the collection's objects is known to be
 		// done; writing them again is harmless.
-		if text, out := outage[objects[i].GetCollection()]; out && w.err == nil {
+		if text, out := outage[shardOf(objects[i])]; out && w.err == nil {
 			err := fmt.Errorf("not known to be stored, since the server failed beside it: %w", serverError(text))
 			w.err = objectError(w.id, err)
 		}
@@ -465,6 +480,9 @@ func (s *Store) send(ctx context.Context, writes []*write, objects []*pb.BatchOb
 		}
 	}
 }
+
+// shardOf names what fails together.
+func shardOf(o *pb.BatchObject) string { return o.GetCollection() + "/" + o.GetTenant() }
 
 // stores notes the dimensions of an object that is stored.
 func (s *Store) stores(o *pb.BatchObject) {

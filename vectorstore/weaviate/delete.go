@@ -19,6 +19,16 @@ func (s *Store) remove(ctx context.Context, writes []*write) {
 			deletes = append(deletes, w)
 		}
 	}
+	byTenant := map[string][]*write{}
+	for _, w := range deletes {
+		byTenant[w.tenant] = append(byTenant[w.tenant], w)
+	}
+	for tenant, deletes := range byTenant {
+		s.removeFrom(ctx, tenant, deletes)
+	}
+}
+
+func (s *Store) removeFrom(ctx context.Context, tenant string, deletes []*write) {
 	for chunk := range slices.Chunk(deletes, maxIDs) {
 		ids := make([]string, len(chunk))
 		byID := make(map[string]*write, len(chunk))
@@ -26,7 +36,7 @@ func (s *Store) remove(ctx context.Context, writes []*write) {
 			ids[i] = string(w.id)
 			byID[ids[i]] = w
 		}
-		_, failed, err := s.deleteAll(ctx, s.collection, withIDs(ids))
+		_, failed, err := s.deleteAll(ctx, tenant, s.collection, withIDs(ids))
 		for _, w := range chunk {
 			w.err = err
 		}
@@ -41,12 +51,24 @@ func (s *Store) remove(ctx context.Context, writes []*write) {
 // deleteAll deletes what matches to the end: the server stops at QUERY_MAXIMUM_RESULTS matches and says only in the
 // counts of its answer that there are more. It returns how many were deleted and, by id, what the server said about
 // objects that it could not delete.
-func (s *Store) deleteAll(ctx context.Context, collection string, filter *pb.Filters) (int, map[string]string, error) {
-	n := 0
+func (s *Store) deleteAll(ctx context.Context, tenant, collection string, filter *pb.Filters) (int, map[string]string, error) {
+	req := &pb.BatchDeleteRequest{Collection: collection, Filters: filter, Verbose: true, ConsistencyLevel: s.write}
+	if s.tenants {
+		req.Tenant = &tenant
+	}
+	n, woken := 0, false
 	for {
-		reply, err := call(ctx, s.conn, "delete", s.conn.client.BatchDelete, &pb.BatchDeleteRequest{
-			Collection: collection, Filters: filter, Verbose: true, ConsistencyLevel: s.write,
-		})
+		reply, err := call(ctx, s.conn, "delete", s.conn.client.BatchDelete, req)
+		if s.tenants && noTenant(err) {
+			return n, nil, nil // nothing was written to it yet
+		}
+		if s.tenants && asleep(err) && !woken {
+			if err := s.wake(ctx, collection, tenant); err != nil {
+				return n, nil, err
+			}
+			woken = true
+			continue
+		}
 		if err != nil {
 			return n, nil, err
 		}
@@ -86,7 +108,10 @@ func failures(reply *pb.BatchDeleteReply) (map[string]string, error) {
 // DeleteWhere forgets the objects of which a filter is true, to the end: 10,000 at a time by default, as the server limits
 // it. It returns how many were deleted, also beside an error. The filter must not be the zero Filter. Like Clear it
 // remembers no deletion: a late event may bring an object back. To remember them, give their ids to Apply.
-func (s *Store) DeleteWhere(ctx context.Context, f Filter) (int, error) {
+func (s *Store) DeleteWhere(ctx context.Context, tenant string, f Filter) (int, error) {
+	if err := s.checkTenant(tenant); err != nil {
+		return 0, err
+	}
 	filter, err := f.message(s.schema.Load())
 	if err == nil && filter == nil {
 		err = valueError("the zero Filter is true of everything; use Clear")
@@ -94,19 +119,20 @@ func (s *Store) DeleteWhere(ctx context.Context, f Filter) (int, error) {
 	if err != nil {
 		return 0, fmt.Errorf("weaviate: delete: %w", err)
 	}
-	return s.clear(ctx, s.collection, filter)
+	return s.clear(ctx, tenant, s.collection, filter)
 }
 
 // Clear forgets all objects, then all remembered deletions. It deletes by filter to the end, 10,000 at a time by
 // default, rather than drop and create the collections: so there is no moment at which they are missing for other
 // processes, whose writes would fail or, by auto-schema, create them wrong. It is not atomic: objects written
-// meanwhile may stay, and after an error some are left; clearing again finishes it. The tenant must be empty.
+// meanwhile may stay, and after an error some are left; clearing again finishes it. It concerns one tenant, where the
+// collection has some.
 func (s *Store) Clear(ctx context.Context, tenant string) error {
-	if tenant != "" {
-		return s.tenantError(tenant)
+	if err := s.checkTenant(tenant); err != nil {
+		return err
 	}
 	for _, collection := range []string{s.collection, s.tombstones} {
-		if _, err := s.clear(ctx, collection, everything); err != nil {
+		if _, err := s.clear(ctx, tenant, collection, everything); err != nil {
 			return err
 		}
 	}
@@ -114,8 +140,8 @@ func (s *Store) Clear(ctx context.Context, tenant string) error {
 }
 
 // clear deletes what matches and counts it; an object that cannot be deleted is the error.
-func (s *Store) clear(ctx context.Context, collection string, filter *pb.Filters) (int, error) {
-	n, failed, err := s.deleteAll(ctx, collection, filter)
+func (s *Store) clear(ctx context.Context, tenant, collection string, filter *pb.Filters) (int, error) {
+	n, failed, err := s.deleteAll(ctx, tenant, collection, filter)
 	if err != nil {
 		return n, err
 	}
@@ -128,27 +154,31 @@ func (s *Store) clear(ctx context.Context, collection string, filter *pb.Filters
 
 // ClearBefore forgets the objects, then the remembered deletions, whose version is less. It reads the ids and versions
 // of all, a page at a time, and deletes by id, since versions are in no index. It is no more atomic than Clear: an object
-// that another process replaces between the two is deleted with its newer version. The tenant must be empty.
+// that another process replaces between the two is deleted with its newer version. It concerns one tenant, where the
+// collection has some.
 func (s *Store) ClearBefore(ctx context.Context, tenant, version string) error {
-	if tenant != "" {
-		return s.tenantError(tenant)
+	if err := s.checkTenant(tenant); err != nil {
+		return err
 	}
 	for _, collection := range []string{s.collection, s.tombstones} {
-		if err := s.clearBefore(ctx, collection, version); err != nil {
+		if err := s.clearBefore(ctx, tenant, collection, version); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) clearBefore(ctx context.Context, collection, version string) error {
+func (s *Store) clearBefore(ctx context.Context, tenant, collection, version string) error {
 	after := firstID
 	for {
 		reply, err := call(ctx, s.conn, "clear", s.conn.client.Search, &pb.SearchRequest{
-			Collection: collection, Limit: maxIDs, After: after, Uses_127Api: true, ConsistencyLevel: s.read,
+			Tenant: tenant, Collection: collection, Limit: maxIDs, After: after, Uses_127Api: true, ConsistencyLevel: s.read,
 			Metadata:   &pb.MetadataRequest{Uuid: true},
 			Properties: &pb.PropertiesRequest{NonRefProperties: []string{versionProperty}},
 		})
+		if s.tenants && noTenant(err) {
+			return nil
+		}
 		if err != nil {
 			return err
 		}
@@ -164,7 +194,7 @@ func (s *Store) clearBefore(ctx context.Context, collection, version string) err
 			}
 		}
 		if len(old) > 0 {
-			if _, err := s.clear(ctx, collection, withIDs(old)); err != nil {
+			if _, err := s.clear(ctx, tenant, collection, withIDs(old)); err != nil {
 				return err
 			}
 		}

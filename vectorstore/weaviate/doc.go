@@ -1,5 +1,5 @@
 // Package weaviate stores objects in Weaviate: it is a [vectorstore.Store] and a [vectorstore.VersionedClearer] in one
-// collection.
+// collection, with tenants or without.
 //
 //	store, err := weaviate.New(ctx, weaviate.Options{
 //		HTTP: "localhost:8080", GRPC: "localhost:50051", Collection: "Product",
@@ -12,7 +12,7 @@
 //
 // New creates the collection or checks it, field by field ([CollectionError] lists what differs), and adds the named vectors
 // and properties that it lacks; [Options].OpenOnly forbids both. [PropertiesOf] makes the properties of a Go struct. From then
-// on everything goes over one gRPC connection, and REST is used when a property is added. It is tested with server v1.39. Collections with tenants are not supported.
+// on everything goes over one gRPC connection, and REST is used when a property is added. It is tested with server v1.39.
 //
 // # What is stored how
 //
@@ -76,6 +76,12 @@
 // server itself does not check for the first batch of an empty collection. The length comes from [Options].Vectors,
 // from what is stored, or from the first vector of a call. An index keeps the length of its vectors, even after Clear.
 // What is written is found by the next search, unless the server runs with ASYNC_INDEXING.
+//
+// # Tenants
+//
+// With [Options].Tenants, the collection keeps tenants apart: each Ref and Query names one. It is created by the first write, and
+// woken where it is cold by whatever concerns it; reading from one that is not there finds nothing. [Store.Tenants] lists them,
+// [Store.DropTenants] drops them. The vectors of a name have one length in all of them.
 //
 // # Search
 //

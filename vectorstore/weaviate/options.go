@@ -47,6 +47,9 @@ type Options struct {
 	Properties []Property
 	// FixedProperties makes a property that the collection lacks an error of the object that brings it.
 	FixedProperties bool
+	// Tenants makes a collection whose objects are in tenants: every Ref and Query names one, which is created when it is
+	// first written, and woken when it is cold. Tenants cannot be added to a collection that was made without.
+	Tenants bool
 	// Replication is how many copies the collection has, and how they settle conflicts.
 	Replication Replication
 	// OpenOnly makes New create and change nothing: what is missing is a difference, and so an error ([ErrCollection]).

@@ -18,6 +18,8 @@ import (
 // (hybrid). It needs one of Near, Object and Text; Near and Text together are a hybrid search. Filter alone lists objects in no
 // order.
 type Query struct {
+	// Tenant is the one to search, where the collection has some.
+	Tenant string
 	// Near are vectors to look around, each among the objects' vectors of its name, a name once. With several, only objects
 	// that have all of them are found, and Combine says how their distances become one.
 	Near []Near
@@ -100,7 +102,7 @@ func (s *Store) Find(ctx context.Context, q Query) ([]Hit, error) {
 	if err != nil {
 		return nil, err
 	}
-	return hits(reply.GetResults())
+	return hits(q.Tenant, reply.GetResults())
 }
 
 // Group is the part of the answer that has one value of a property.
@@ -133,7 +135,7 @@ func (s *Store) FindGroups(ctx context.Context, q Query, property string, groups
 	out := make([]Group, len(reply.GetGroupByResults()))
 	for i, g := range reply.GetGroupByResults() {
 		out[i].Value = g.GetName()
-		if out[i].Hits, err = hits(g.GetObjects()); err != nil {
+		if out[i].Hits, err = hits(q.Tenant, g.GetObjects()); err != nil {
 			return nil, err
 		}
 	}
@@ -150,26 +152,31 @@ func (s *Store) find(ctx context.Context, req *pb.SearchRequest) (*pb.SearchRepl
 	return reply, err
 }
 
-func hits(results []*pb.SearchResult) ([]Hit, error) {
+func hits(tenant string, results []*pb.SearchResult) ([]Hit, error) {
 	out := make([]Hit, 0, len(results))
 	for _, result := range results {
 		o, err := parseObject(result)
 		if err != nil {
 			return nil, objectError(vectorstore.ID(result.GetMetadata().GetId()), err)
 		}
+		o.Tenant = tenant
 		m := result.GetMetadata()
 		out = append(out, Hit{Object: *o, Distance: m.GetDistance(), Score: m.GetScore()})
 	}
 	return out, nil
 }
 
-// All returns every object of the collection with its vectors, by id, reading pages of 256: what is written meanwhile is
+// All returns every object of the collection, or of one tenant where it has some, with its vectors, by id, reading pages of 256: what is written meanwhile is
 // seen or not, by its id. An error ends the iteration and is its last item.
-func (s *Store) All(ctx context.Context) iter.Seq2[*vectorstore.Object, error] {
+func (s *Store) All(ctx context.Context, tenant string) iter.Seq2[*vectorstore.Object, error] {
 	return func(yield func(*vectorstore.Object, error) bool) {
+		if err := s.checkTenant(tenant); err != nil {
+			yield(nil, err)
+			return
+		}
 		after := firstID
 		for {
-			results, err := s.search(ctx, "list", &pb.SearchRequest{Limit: maxIDs, After: after})
+			results, err := s.search(ctx, "list", &pb.SearchRequest{Tenant: tenant, Limit: maxIDs, After: after})
 			if err != nil {
 				yield(nil, err)
 				return
@@ -179,6 +186,8 @@ func (s *Store) All(ctx context.Context) iter.Seq2[*vectorstore.Object, error] {
 				o, err := parseObject(result)
 				if err != nil {
 					o, err = nil, objectError(vectorstore.ID(after), err)
+				} else {
+					o.Tenant = tenant
 				}
 				if !yield(o, err) || err != nil {
 					return
@@ -200,13 +209,17 @@ func (s *Store) request(q Query) (*pb.SearchRequest, error) {
 	if err := q.check(); err != nil {
 		return nil, err
 	}
+	if err := s.checkTenant(q.Tenant); err != nil {
+		return nil, err
+	}
 	filter, err := q.Filter.message(s.schema.Load())
 	if err != nil {
 		return nil, fmt.Errorf("weaviate: search: %w", err)
 	}
 	near := len(q.Near) > 0 || q.Object != ""
 	req := &pb.SearchRequest{
-		Limit: uint32(cmp.Or(q.Limit, vectorstore.DefaultLimit)), Offset: uint32(q.Offset), Autocut: uint32(q.Autocut),
+		Tenant: q.Tenant,
+		Limit:  uint32(cmp.Or(q.Limit, vectorstore.DefaultLimit)), Offset: uint32(q.Offset), Autocut: uint32(q.Autocut),
 		Filters:  filter,
 		Metadata: &pb.MetadataRequest{Uuid: true, Vector: q.WithVectors, Distance: near && q.Text == "", Score: q.Text != ""},
 	}

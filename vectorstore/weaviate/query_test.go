@@ -167,7 +167,7 @@ func TestServerAll(t *testing.T) {
 	}
 	apply(t, s, upserts(numbers...)...)
 	var got []vectorstore.ID
-	for o, err := range s.All(t.Context()) {
+	for o, err := range s.All(t.Context(), "") {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +179,7 @@ func TestServerAll(t *testing.T) {
 	if len(got) != len(numbers) || !slices.IsSorted(got) || len(slices.Compact(got)) != len(numbers) {
 		t.Errorf("%d objects, sorted %v", len(got), slices.IsSorted(got))
 	}
-	for o, err := range s.All(t.Context()) {
+	for o, err := range s.All(t.Context(), "") {
 		if o == nil || err != nil {
 			t.Errorf("the first is %v, error %v", o, err)
 		}
@@ -188,7 +188,7 @@ func TestServerAll(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for o, err := range s.All(t.Context()) {
+	for o, err := range s.All(t.Context(), "") {
 		if o != nil || !errors.Is(err, ErrClosed) {
 			t.Errorf("after Close: %v, %v", o, err)
 		}

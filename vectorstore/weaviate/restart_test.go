@@ -29,6 +29,9 @@ type ownServer struct {
 // newOwnServer starts the server that .ci/services has installed, on ports and a folder of its own.
 func newOwnServer(t *testing.T) *ownServer {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a server twice")
+	}
 	servicetest.Env(t, "WEAVIATE_HTTP") // else nothing may be installed either
 	cache := os.Getenv("TIDEMARK_CACHE")
 	if cache == "" {
@@ -121,7 +124,7 @@ func TestServerRestarts(t *testing.T) {
 		}
 	}
 	there := map[string]bool{}
-	for o, err := range s.All(t.Context()) {
+	for o, err := range s.All(t.Context(), "") {
 		if err != nil {
 			t.Fatal(err)
 		}

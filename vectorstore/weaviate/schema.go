@@ -31,7 +31,7 @@ type class struct {
 	VectorConfig      map[string]vectorConfig `json:"vectorConfig,omitempty"`
 	Properties        []classProperty         `json:"properties"`
 	Replication       *replication            `json:"replicationConfig,omitempty"`
-	MultiTenancy      *enabled                `json:"multiTenancyConfig,omitempty"`
+	MultiTenancy      multiTenancy            `json:"multiTenancyConfig"`
 }
 
 type vectorConfig struct {
@@ -53,6 +53,12 @@ type indexConfig struct {
 	RQ             *enabled     `json:"rq,omitempty"`
 	Unquantized    bool         `json:"skipDefaultQuantization,omitempty"`
 	HNSW           *indexConfig `json:"hnsw,omitempty"` // of a dynamic index
+}
+
+type multiTenancy struct {
+	Enabled        bool `json:"enabled"`
+	AutoCreation   bool `json:"autoTenantCreation"`
+	AutoActivation bool `json:"autoTenantActivation"`
 }
 
 type enabled struct {
@@ -161,7 +167,8 @@ func newSchema(c class) *schema {
 func (o Options) wanted() class {
 	c := class{
 		Class: o.Collection, VectorConfig: map[string]vectorConfig{}, Properties: []classProperty{versionColumn, inputsColumn},
-		Replication: &replication{o.Replication.Factor, o.Replication.DeletionStrategy},
+		Replication:  &replication{o.Replication.Factor, o.Replication.DeletionStrategy},
+		MultiTenancy: multiTenancy{o.Tenants, o.Tenants, o.Tenants},
 	}
 	for _, v := range o.Vectors {
 		c.VectorConfig[v.Name] = v.config()
@@ -227,7 +234,8 @@ func (o Options) wantedTombstones() class {
 	return class{
 		Class: o.Collection + tombstones, Description: "Deletions remembered for the collection " + o.Collection,
 		Vectorizer: "none", VectorIndexType: "hnsw", VectorIndexConfig: &indexConfig{Skip: true},
-		Replication: &replication{o.Replication.Factor, o.Replication.DeletionStrategy}, Properties: []classProperty{versionColumn},
+		Replication:  &replication{o.Replication.Factor, o.Replication.DeletionStrategy},
+		MultiTenancy: multiTenancy{o.Tenants, o.Tenants, o.Tenants}, Properties: []classProperty{versionColumn},
 	}
 }
 
@@ -375,8 +383,17 @@ func (want class) differences(have class) []Difference {
 	if have.Class != want.Class {
 		differ("the name that the server answers with", have.Class, want.Class)
 	}
-	if have.MultiTenancy != nil && have.MultiTenancy.Enabled {
-		differ("multi-tenancy", "enabled", "it disabled")
+	for _, d := range []struct {
+		name       string
+		have, want bool
+	}{
+		{"multi-tenancy: enabled", have.MultiTenancy.Enabled, want.MultiTenancy.Enabled},
+		{"multi-tenancy: autoTenantCreation", have.MultiTenancy.AutoCreation, want.MultiTenancy.AutoCreation},
+		{"multi-tenancy: autoTenantActivation", have.MultiTenancy.AutoActivation, want.MultiTenancy.AutoActivation},
+	} {
+		if d.have != d.want && (want.MultiTenancy.Enabled || d.name == "multi-tenancy: enabled") {
+			differ(d.name, fmt.Sprint(d.have), fmt.Sprint(d.want))
+		}
 	}
 	if have.Vectorizer != "" && have.Vectorizer != "none" {
 		differ("vectorizer", have.Vectorizer, "none")

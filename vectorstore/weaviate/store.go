@@ -25,6 +25,7 @@ type Store struct {
 	collection string
 	tombstones string
 	fixed      bool
+	tenants    bool
 	maxBytes   int
 	pace       *pace
 	write      *pb.ConsistencyLevel
@@ -59,6 +60,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		conn: c, collection: o.Collection, tombstones: o.Collection + tombstones, fixed: o.FixedProperties,
+		tenants:  o.Tenants,
 		maxBytes: o.MaxBatchBytes, pace: newPace(o.MaxInFlight, o.MaxBatch),
 		write: o.WriteConsistency.message(), read: o.ReadConsistency.message(), vectors: map[string]Distance{}, dims: map[string]int{},
 		extending: make(chan struct{}, 1),
@@ -102,6 +104,9 @@ func (s *Store) open(ctx context.Context, o Options) error {
 
 // checkStored reads an object: it tells the dimensions that are there, and that reading works.
 func (s *Store) checkStored(ctx context.Context, vectors []Vector) error {
+	if s.tenants { // each may have others
+		return nil
+	}
 	results, err := s.search(ctx, "read", &pb.SearchRequest{Limit: 1})
 	if err != nil {
 		return err
@@ -131,16 +136,31 @@ func (s *Store) Close() error { return s.conn.close() }
 // Objects are read before deletions. A Delete writes in the other order, so that an object under deletion is seen
 // before or after it, never as unknown.
 func (s *Store) Get(ctx context.Context, r []vectorstore.Ref) ([]*vectorstore.Object, error) {
-	positions := make(map[vectorstore.ID][]int, len(r))
+	byTenant := map[string]map[vectorstore.ID][]int{}
 	for i, ref := range r {
-		if ref.Tenant != "" {
-			return nil, s.tenantError(ref.Tenant)
+		if err := s.checkTenant(ref.Tenant); err != nil {
+			return nil, err
+		}
+		positions := byTenant[ref.Tenant]
+		if positions == nil {
+			positions = map[vectorstore.ID][]int{}
+			byTenant[ref.Tenant] = positions
 		}
 		if ref.ID.Check() == nil {
 			positions[ref.ID] = append(positions[ref.ID], i)
 		}
 	}
 	out := make([]*vectorstore.Object, len(r))
+	for tenant, positions := range byTenant {
+		if err := s.get(ctx, tenant, positions, out); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// get puts the objects of a tenant in their places.
+func (s *Store) get(ctx context.Context, tenant string, positions map[vectorstore.ID][]int, out []*vectorstore.Object) error {
 	fill := func(results []*pb.SearchResult, parse func(*pb.SearchResult) (*vectorstore.Object, error)) error {
 		for _, result := range results {
 			id := vectorstore.ID(result.GetMetadata().GetId())
@@ -149,27 +169,25 @@ func (s *Store) Get(ctx context.Context, r []vectorstore.Ref) ([]*vectorstore.Ob
 				if err != nil {
 					return objectError(id, err)
 				}
+				o.Tenant = tenant
 				out[i] = o
 			}
 			delete(positions, id)
 		}
 		return nil
 	}
-	objects, err := s.byID(ctx, s.collection, ids(positions))
+	objects, err := s.byID(ctx, tenant, s.collection, ids(positions))
 	if err == nil {
 		err = fill(objects, parseObject)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
-	deletions, err := s.byID(ctx, s.tombstones, ids(positions))
+	deletions, err := s.byID(ctx, tenant, s.tombstones, ids(positions))
 	if err == nil {
 		err = fill(deletions, parseTombstone)
 	}
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
+	return err
 }
 
 func ids(positions map[vectorstore.ID][]int) []string {
@@ -183,14 +201,14 @@ func ids(positions map[vectorstore.ID][]int) []string {
 
 // byID reads the objects of a collection with these ids, those that are there. An answer that is too large is asked
 // for in halves.
-func (s *Store) byID(ctx context.Context, collection string, ids []string) ([]*pb.SearchResult, error) {
+func (s *Store) byID(ctx context.Context, tenant, collection string, ids []string) ([]*pb.SearchResult, error) {
 	var out []*pb.SearchResult
 	for chunk := range slices.Chunk(ids, maxIDs) {
 		results, err := s.search(ctx, "get", &pb.SearchRequest{
-			Collection: collection, Limit: uint32(len(chunk)), Filters: withIDs(chunk),
+			Tenant: tenant, Collection: collection, Limit: uint32(len(chunk)), Filters: withIDs(chunk),
 		})
 		if tooLarge(err) && len(chunk) > 1 {
-			results, err = s.halves(ctx, collection, chunk)
+			results, err = s.halves(ctx, tenant, collection, chunk)
 		}
 		if err != nil {
 			return nil, err
@@ -200,12 +218,12 @@ func (s *Store) byID(ctx context.Context, collection string, ids []string) ([]*p
 	return out, nil
 }
 
-func (s *Store) halves(ctx context.Context, collection string, ids []string) ([]*pb.SearchResult, error) {
-	first, err := s.byID(ctx, collection, ids[:len(ids)/2])
+func (s *Store) halves(ctx context.Context, tenant, collection string, ids []string) ([]*pb.SearchResult, error) {
+	first, err := s.byID(ctx, tenant, collection, ids[:len(ids)/2])
 	if err != nil {
 		return nil, err
 	}
-	second, err := s.byID(ctx, collection, ids[len(ids)/2:])
+	second, err := s.byID(ctx, tenant, collection, ids[len(ids)/2:])
 	return append(first, second...), err
 }
 
@@ -238,6 +256,9 @@ func (s *Store) ask(ctx context.Context, op string, req *pb.SearchRequest) (*pb.
 		req.Properties = &pb.PropertiesRequest{NonRefProperties: names}
 	}
 	reply, err := call(ctx, s.conn, op, s.conn.client.Search, req)
+	if s.tenants && noTenant(err) {
+		return &pb.SearchReply{}, nil // nothing was written to it yet
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -268,10 +289,7 @@ func (s *Store) dimensions() map[string]int {
 // Search returns the objects nearest to a vector, without their vectors. The search is approximate, as HNSW is. A
 // Limit beyond the server's QUERY_MAXIMUM_RESULTS (10,000 by default) is the server's error. [Store.Find] can do more.
 func (s *Store) Search(ctx context.Context, q vectorstore.Query) ([]vectorstore.Match, error) {
-	if q.Tenant != "" {
-		return nil, s.tenantError(q.Tenant)
-	}
-	found, err := s.Find(ctx, Query{Near: []Near{{Vector: q.Vector, Values: q.Near}}, Limit: q.Limit})
+	found, err := s.Find(ctx, Query{Tenant: q.Tenant, Near: []Near{{Vector: q.Vector, Values: q.Near}}, Limit: q.Limit})
 	if err != nil {
 		return nil, err
 	}
@@ -297,8 +315,4 @@ func (s *Store) checkVector(name string, v []float32, dims int) error {
 		return fmt.Errorf("vector %q: %w", name, err)
 	}
 	return nil
-}
-
-func (s *Store) tenantError(tenant string) error {
-	return vectorstore.Permanent(fmt.Errorf("weaviate: tenant %.64q: collection %s has no tenants", tenant, s.collection))
 }

@@ -157,7 +157,7 @@ func TestServerDeleteWhere(t *testing.T) {
 		m[i].Object.Properties["stock"] = i
 	}
 	apply(t, s, m...)
-	if n, err := s.DeleteWhere(t.Context(), GreaterOrEqual("stock", 2)); n != 2 || err != nil {
+	if n, err := s.DeleteWhere(t.Context(), "", GreaterOrEqual("stock", 2)); n != 2 || err != nil {
 		t.Errorf("deleted %d, error %v", n, err)
 	}
 	if n := count(t, s, s.collection); n != 2 {
@@ -167,7 +167,7 @@ func TestServerDeleteWhere(t *testing.T) {
 		t.Errorf("a deletion by filter is remembered: %+v", got)
 	}
 	for _, f := range []Filter{{}, Equal("none", 1)} {
-		if n, err := s.DeleteWhere(t.Context(), f); n != 0 || !itemerror.IsPermanent(err) {
+		if n, err := s.DeleteWhere(t.Context(), "", f); n != 0 || !itemerror.IsPermanent(err) {
 			t.Errorf("deleted %d, error %v", n, err)
 		}
 	}
