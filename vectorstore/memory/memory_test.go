@@ -46,6 +46,9 @@ func TestTenants(t *testing.T) {
 			t.Errorf("tenant %q: %d found, error %v; want %d", tenant, len(found), err, want)
 		}
 	}
+	if tenants, err := s.Tenants(t.Context()); err != nil || !slices.Equal(tenants, []string{"", "a", "b"}) {
+		t.Errorf("tenants are %q, error %v", tenants, err)
+	}
 	if err := s.Clear(t.Context(), "b"); err != nil {
 		t.Fatal(err)
 	}
