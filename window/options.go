@@ -28,7 +28,7 @@ type Options struct {
 	// first event or AddPartition. Default 0.
 	Partitions int
 	// IdleAfter stops waiting for a partition that is so far behind the greatest timestamp of all. It is event time: where
-	// nothing comes from any partition, nothing becomes idle. Default: off.
+	// nothing comes from any partition, nothing becomes idle, and a partition without any event yet is waited for. Default: off.
 	IdleAfter time.Duration
 	// MaxJump rejects an event that is further than this ahead of all of its partition before, as TooFar, so that one wrong clock does
 	// not close all windows. The third of three such in a row is believed. The first event of a partition always is. Default: off.

@@ -112,6 +112,14 @@ func (z *slider) real(slice int64) bool {
 	return max(n, -n) <= last/int64(z.slide)+1 && n != -1<<63
 }
 
+// firstKept is the first window for which late events are still allowed at a watermark.
+func (z *slider) firstKept(watermark Timestamp) int64 {
+	if watermark == MaxTimestamp { // the end of lateness saturates there
+		return z.firstOpen(watermark)
+	}
+	return z.firstOpen(watermark.Add(-z.lateness))
+}
+
 // cells are the slices of one key, oldest first. Windows that fire one after the other share most of their slices, so the merge of
 // these is kept as two stacks: each slice below mid has in suffix the merge of itself and all up to mid, and back is the merge of those
 // from mid to top. A window is then one suffix and back; when its start passes mid, the suffixes are made anew: two merges a slice.
@@ -297,7 +305,7 @@ func (o *Operator[K, V, A, R]) fireKey(id int32, at Timestamp, emit func(Result[
 	}
 	n := c.due
 	o.emitShared(s, n, OnTime, emit)
-	c.prune(o.sliding.firstOpen(at.Add(-o.sliding.lateness)) * o.sliding.per)
+	c.prune(o.sliding.firstKept(at) * o.sliding.per)
 	c.due, c.waits = o.nextDue(s, n+1)
 	if !c.waits {
 		o.cleanCells(id, c)
@@ -330,7 +338,7 @@ func (o *Operator[K, V, A, R]) nextDue(s *slot[K, A], n int64) (int64, bool) {
 
 // settleCells drops the slices whose last window is over, and sees to it that the rest will be.
 func (o *Operator[K, V, A, R]) settleCells(id int32, c *cells[A], at Timestamp) {
-	c.prune(o.sliding.firstOpen(at.Add(-o.sliding.lateness)) * o.sliding.per)
+	c.prune(o.sliding.firstKept(at) * o.sliding.per)
 	if c.cleaning <= at {
 		c.cleaning = noTimer
 	}

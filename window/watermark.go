@@ -168,10 +168,10 @@ func (c *Combiner) combine() {
 	}
 }
 
-// idleBehind makes idle what is more than d of event time behind t, and active what is not.
+// idleBehind makes idle what is more than d of event time behind t.
 func (c *Combiner) idleBehind(t Timestamp, d time.Duration) {
 	for _, s := range c.parts {
-		if !s.idle && s.greatest < t.Add(-d) && (s.greatest > MinTimestamp || t > MinTimestamp.Add(d)) {
+		if !s.idle && s.greatest > MinTimestamp && s.greatest < t.Add(-d) {
 			s.idle, s.aligned = true, false
 			c.idle++
 		}
