@@ -96,35 +96,50 @@ func reflected(r reflect.Value, depth int) (any, error) {
 	if r.Kind() == reflect.Pointer && r.IsNil() {
 		return nil, nil
 	}
-	if m, ok := r.Interface().(encoding.TextMarshaler); ok && r.Type() != reflect.TypeFor[*time.Time]() {
-		b, err := m.MarshalText()
-		if err != nil {
-			return nil, Permanent(fmt.Errorf("%w: %T: %w", ErrValue, m, err))
-		}
-		return text(string(b))
+	if r.Kind() == reflect.Pointer && (r.Type().Elem() == reflect.TypeFor[time.Time]() || nullable(r.Type().Elem())) {
+		r = r.Elem()
 	}
+	if v, ok, err := ownValue(r, depth); ok {
+		return v, err
+	}
+	return basic(r, depth)
+}
+
+// ownValue returns what a type says of its value by itself, and whether it does.
+func ownValue(r reflect.Value, depth int) (v any, ok bool, err error) {
 	if nullable(r.Type()) {
-		if !r.Field(1).Bool() {
-			return nil, nil
+		if r.Field(1).Bool() {
+			v, err = value(r.Field(0).Interface(), depth+1)
 		}
-		return value(r.Field(0).Interface(), depth+1)
+		return v, true, err
 	}
 	switch m := r.Interface().(type) {
-	case driver.Valuer:
-		v, err := m.Value()
+	case time.Time:
+		return m, true, nil
+	case encoding.TextMarshaler:
+		b, err := m.MarshalText()
 		if err != nil {
-			return nil, Permanent(fmt.Errorf("%w: %T: %w", ErrValue, m, err))
+			return nil, true, Permanent(fmt.Errorf("%w: %T: %w", ErrValue, m, err))
 		}
-		return value(v, depth+1)
+		v, err = text(string(b))
+		return v, true, err
+	case driver.Valuer:
+		if v, err = m.Value(); err != nil {
+			return nil, true, Permanent(fmt.Errorf("%w: %T: %w", ErrValue, m, err))
+		}
+		v, err = value(v, depth+1)
+		return v, true, err
 	case json.Marshaler:
-		if r.Type() == reflect.TypeFor[*time.Time]() {
-			break
+		if r.Kind() != reflect.Slice || !r.IsNil() {
+			v, err = fromJSON(m, depth)
 		}
-		if r.Kind() == reflect.Slice && r.IsNil() {
-			return nil, nil
-		}
-		return fromJSON(m, depth)
+		return v, true, err
 	}
+	return nil, false, nil
+}
+
+// basic converts by the kind of a type.
+func basic(r reflect.Value, depth int) (any, error) {
 	switch r.Kind() {
 	case reflect.Pointer:
 		return value(r.Elem().Interface(), depth+1)

@@ -77,6 +77,7 @@ func TestValue(t *testing.T) {
 		{sql.NullInt32{}, nil},
 		{cdc.Null[time.Time]{V: now, Valid: true}, now},
 		{cdc.Null[time.Time]{}, nil},
+		{&cdc.Null[time.Time]{V: now, Valid: true}, now},
 		{sql.Null[float64]{V: 1.5, Valid: true}, 1.5},
 		{&sql.NullTime{Time: now, Valid: true}, now},
 	}
