@@ -21,17 +21,17 @@ func show(a window.Assigner, o window.Options, views ...view) {
 		fmt.Println(err)
 		return
 	}
-	print := func(r window.Result[string, int64]) {
+	emit := func(r window.Result[string, int64]) {
 		fmt.Printf("  %s [%v,%v): %d, %v\n", r.Key, seconds(r.Window.Start), seconds(r.Window.End), r.Value, r.Kind)
 	}
 	for _, v := range views {
-		outcome, err := op.Process(0, window.Timestamp(v.at)*window.Timestamp(time.Second), v, print)
+		outcome, err := op.Process(0, window.Timestamp(v.at)*window.Timestamp(time.Second), v, emit)
 		if err != nil || outcome != window.Accepted {
 			fmt.Printf("  %s at %d: %v\n", v.user, v.at, outcome)
 		}
 	}
 	fmt.Println("  end of input")
-	op.Finish(print)
+	op.Finish(emit)
 }
 
 func seconds(t window.Timestamp) int64 { return int64(t) / int64(time.Second) }
@@ -106,13 +106,13 @@ func ExampleGlobal() {
 		fmt.Println(err)
 		return
 	}
-	print := func(r window.Result[string, int64]) { fmt.Println(r.Value, r.Kind) }
+	emit := func(r window.Result[string, int64]) { fmt.Println(r.Value, r.Kind) }
 	for i := range 5 {
-		if _, err := op.Process(0, window.Timestamp(i), view{"ann", i}, print); err != nil {
+		if _, err := op.Process(0, window.Timestamp(i), view{"ann", i}, emit); err != nil {
 			fmt.Println(err)
 		}
 	}
-	op.Finish(print)
+	op.Finish(emit)
 	// Output:
 	// 2 early
 	// 4 early
