@@ -44,7 +44,7 @@ func BenchmarkPeers(b *testing.B) {
 			}
 			b.ReportMetric(ours, "tokens/cpu-s")
 			b.ReportMetric(ours/original, "x-original")
-			if kind != "Unigram" { // on which sugarme panics
+			if kind == "WordPiece" { // sugarme panics on these texts with the others
 				b.ReportMetric(ours/sugarme(b, file, list), "x-sugarme")
 			}
 		})
