@@ -159,6 +159,10 @@ func (b *Batcher[In]) Embed(ctx context.Context, inputs []In) ([][]float32, erro
 // enqueue puts the inputs of a call into the queue, as there is room.
 func (b *Batcher[In]) enqueue(ctx context.Context, c *request, inputs []In) error {
 	queue := priorityOf(ctx)
+	tokens := make([]int, len(inputs)) // counted without the lock, since it may take as long as tokenizing
+	for i, in := range inputs {
+		tokens[i] = b.tokens(in)
+	}
 	for from := 0; ; {
 		if err := ctx.Err(); err != nil {
 			b.leave(c)
@@ -173,7 +177,7 @@ func (b *Batcher[In]) enqueue(ctx context.Context, c *request, inputs []In) erro
 		}
 		now := time.Now()
 		for i := from; i < from+n; i++ {
-			w := waiting[In]{inputs[i], b.tokens(inputs[i]), c, i, now}
+			w := waiting[In]{inputs[i], tokens[i], c, i, now}
 			b.queues[queue] = append(b.queues[queue], w)
 		}
 		b.changed(n)

@@ -65,6 +65,7 @@ type Cache[In any] struct {
 	options  CacheOptions
 	local    *otter.Cache[cacheKey, cached]
 	remote   *remote // nil: none
+	model    []byte  // what the keys of its vectors begin with
 	count    func(ctx context.Context, hits int, where string)
 
 	mu      sync.Mutex
@@ -90,14 +91,18 @@ type flight struct {
 // NewCache returns a Cache around e.
 func NewCache[In any](e Embedder[In], o CacheOptions) *Cache[In] {
 	o = o.withDefaults()
-	c := &Cache[In]{embedder: e, options: o, flights: map[cacheKey]*flight{}, count: newCacheCounter(o.MeterProvider)}
+	model := e.Model()
+	c := &Cache[In]{
+		embedder: e, options: o, flights: map[cacheKey]*flight{}, count: newCacheCounter(o.MeterProvider),
+		model: fmt.Appendf(nil, "%q %d\n", model.Fingerprint, model.Dimensions),
+	}
 	c.local = otter.Must(&otter.Options[cacheKey, cached]{
 		MaximumWeight:    uint64(o.MaxBytes),
 		Weigher:          func(_ cacheKey, v cached) uint32 { return uint32(min(entryBytes+4*len(v.vector), math.MaxUint32)) },
 		ExpiryCalculator: expiry{o},
 	})
 	if o.Remote != nil {
-		c.remote = &remote{Remote: o.Remote, timeout: o.RemoteTimeout, ttl: o.TTL, dims: e.Model().Dimensions}
+		c.remote = &remote{Remote: o.Remote, timeout: o.RemoteTimeout, ttl: o.TTL, dims: model.Dimensions}
 	}
 	return c
 }
@@ -163,8 +168,6 @@ func (c *Cache[In]) Embed(ctx context.Context, inputs []In) ([][]float32, error)
 
 // keys returns the keys of inputs.
 func (c *Cache[In]) keys(inputs []In) ([]cacheKey, error) {
-	model := c.embedder.Model()
-	prefix := fmt.Appendf(nil, "%q %d\n", model.Fingerprint, model.Dimensions)
 	keys := make([]cacheKey, len(inputs))
 	for i, in := range inputs {
 		content, ok := contentOf(in)
@@ -172,7 +175,7 @@ func (c *Cache[In]) keys(inputs []In) ([]cacheKey, error) {
 			return nil, itemerror.Permanent(fmt.Errorf("embed: a cache of %T: neither text nor bytes", in))
 		}
 		h := sha256.New()
-		h.Write(prefix)
+		h.Write(c.model)
 		h.Write(content)
 		h.Sum(keys[i][:0])
 	}

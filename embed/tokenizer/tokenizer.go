@@ -154,7 +154,7 @@ func (t *Tokenizer) encodePair(first, second string, limit int, s *scratch) erro
 	if firsts != 1 || seconds != 1 {
 		return fmt.Errorf("%w: a template of pairs that has the first text %d times and the second %d times", ErrUnsupported, firsts, seconds)
 	}
-	texts := map[sequence]string{firstSequence: first, secondSequence: second}
+	texts := [...]string{firstSequence: first, secondSequence: second}
 	var spans [3]span
 	for _, part := range pair {
 		if part.sequence != noSequence {

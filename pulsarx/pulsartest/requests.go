@@ -256,16 +256,7 @@ type closeProducerRequest struct {
 	producerID uint64
 }
 
-func (r *closeProducerRequest) decode(d *decoder) {
-	for d.next() {
-		switch d.num {
-		case 1:
-			r.producerID = d.value
-		case 2:
-			r.requestID = d.value
-		}
-	}
-}
+func (r *closeProducerRequest) decode(d *decoder)    { r.producerID, r.requestID = d.numbers() }
 func (r *closeProducerRequest) topic(c *conn) string { return c.producerTopic(r.producerID) }
 
 type topicsRequest struct {

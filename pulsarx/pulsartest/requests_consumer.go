@@ -177,16 +177,7 @@ type ofConsumer struct {
 	consumerID uint64
 }
 
-func (r *ofConsumer) decode(d *decoder) {
-	for d.next() {
-		switch d.num {
-		case 1:
-			r.consumerID = d.value
-		case 2:
-			r.requestID = d.value
-		}
-	}
-}
+func (r *ofConsumer) decode(d *decoder)    { r.consumerID, r.requestID = d.numbers() }
 func (r *ofConsumer) topic(c *conn) string { return c.consumerTopic(r.consumerID) }
 
 type (

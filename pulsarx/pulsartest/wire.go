@@ -236,6 +236,19 @@ func (d *decoder) next() bool {
 	return true
 }
 
+// numbers reads those of the fields 1 and 2, which is all that many commands have.
+func (d *decoder) numbers() (first, second uint64) {
+	for d.next() {
+		switch d.num {
+		case 1:
+			first = d.value
+		case 2:
+			second = d.value
+		}
+	}
+	return first, second
+}
+
 func (d *decoder) string() string { return string(d.bytes) }
 func (d *decoder) bool() bool     { return d.value != 0 }
 

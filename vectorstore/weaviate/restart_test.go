@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
-	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -33,19 +31,8 @@ func newOwnServer(t *testing.T) *ownServer {
 		t.Skip("starts a server twice")
 	}
 	servicetest.Env(t, "WEAVIATE_HTTP") // else nothing may be installed either
-	cache := os.Getenv("TIDEMARK_CACHE")
-	if cache == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			t.Fatal(err)
-		}
-		cache = filepath.Join(user, "tidemark")
-	}
-	binaries, err := filepath.Glob(filepath.Join(cache, "services", "weaviate-*", "weaviate-server"))
-	if err != nil || len(binaries) == 0 {
-		t.Skipf("no weaviate-server in %s: the services run elsewhere", cache)
-	}
-	s := &ownServer{binary: slices.Max(binaries), data: t.TempDir(), http: freePort(t), grpc: freePort(t)}
+	binary := servicetest.Installed(t, "weaviate-*/weaviate-server")
+	s := &ownServer{binary: binary, data: t.TempDir(), http: freePort(t), grpc: freePort(t)}
 	s.start(t)
 	t.Cleanup(func() { s.stop(t, syscall.SIGKILL) })
 	return s
