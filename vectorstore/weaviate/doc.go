@@ -12,7 +12,7 @@
 //
 // New creates the collection or checks it, field by field ([CollectionError] lists what differs), and adds the named vectors
 // and properties that it lacks; [Options].OpenOnly forbids both. [PropertiesOf] makes the properties of a Go struct. From then
-// on everything goes over one gRPC connection, and REST is used when a property is added. It is tested with server v1.39.
+// on everything goes over one gRPC connection, and REST is used when a property is added. It is tested with servers v1.35 and v1.39.
 //
 // # What is stored how
 //

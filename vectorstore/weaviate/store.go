@@ -251,9 +251,8 @@ func (s *Store) ask(ctx context.Context, op string, req *pb.SearchRequest) (*pb.
 		req.Metadata = &pb.MetadataRequest{Uuid: true, Vector: true}
 	}
 	req.Properties = &pb.PropertiesRequest{ReturnAllNonrefProperties: true}
-	if names := s.schema.Load().explicit; names != nil && req.Collection == s.collection {
-		// Asked for all, the server leaves blobs out.
-		req.Properties = &pb.PropertiesRequest{NonRefProperties: names}
+	if explicit := s.schema.Load().explicit; explicit != nil && req.Collection == s.collection {
+		req.Properties = explicit
 	}
 	reply, err := call(ctx, s.conn, op, s.conn.client.Search, req)
 	if s.tenants && noTenant(err) {
