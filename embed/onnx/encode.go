@@ -12,12 +12,6 @@ import (
 	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
-// prompt is what stands before every text.
-type prompt struct {
-	text     string
-	encoding tokenizer.Encoding // of the prompt alone, special tokens included
-}
-
 // specials are how many special tokens the tokenizer puts before and behind a text.
 type specials struct{ before, behind int }
 

@@ -26,6 +26,7 @@ type engine struct {
 	fingerprint string
 	session     *ort.DynamicAdvancedSession
 	batchTokens int
+	quantizing  string         // the graph's operator for which texts run one by one
 	slots       chan []float32 // one a run at the same time, which bounds memory and threads; what the last one's output lay in
 	telemetry   telemetry
 
@@ -91,7 +92,7 @@ func (e *engine) openGraph() (built []byte, err error) {
 	if e.signature, err = sign(g, e.folder.dimensions); err != nil {
 		return nil, fmt.Errorf("%w (%s)", err, e.folder.graph)
 	}
-	if g.companyOp != "" {
+	if e.quantizing = g.companyOp; e.quantizing != "" {
 		e.batchTokens = -1 // a text alone, so that its company never changes its vector
 	}
 	if e.fingerprint, err = fingerprint(e.folder, g, e.signature); err != nil {
@@ -117,13 +118,12 @@ func (e *engine) openTokenizer() (err error) {
 
 // text returns an embedder with a prompt of the folder.
 func (e *engine) text(promptName string) (*Text, error) {
-	text, err := e.folder.prompt(promptName)
+	p, err := e.folder.prompt(promptName)
 	if err != nil {
 		return nil, err
 	}
-	p := prompt{text: text}
-	if text != "" {
-		if p.encoding, err = e.tokenizer.Encode(text); err != nil {
+	if p.text != "" {
+		if p.encoding, err = e.tokenizer.Encode(p.text); err != nil {
 			return nil, fmt.Errorf("%w: prompt %q: %w", ErrModel, promptName, err)
 		}
 		if n := len(p.encoding.IDs); n >= e.folder.limit {
@@ -135,7 +135,7 @@ func (e *engine) text(promptName string) (*Text, error) {
 		dims = e.options.Dimensions
 	}
 	sum := sha256.Sum256(fmt.Appendf(nil, "tidemark text 2\n%s\npooling %s\nnormalize %t\ndimensions %d\nlimit %d\nlong %d\nprompt %q\n",
-		e.fingerprint, e.folder.pooling, e.options.Normalize || e.folder.normalize, dims, e.folder.limit, e.options.LongTexts, text))
+		e.fingerprint, e.folder.pooling, e.options.Normalize || e.folder.normalize, dims, e.folder.limit, e.options.LongTexts, p.text))
 	return &Text{
 		engine: e, prompt: p,
 		model: embed.Model{Name: e.folder.name, Fingerprint: hex.EncodeToString(sum[:]), Dimensions: dims, MaxLength: e.folder.limit},

@@ -13,11 +13,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/tidemark-go/tidemark/embed/tokenizer"
 )
 
 // folder is what a model's folder says about its model.
 type folder struct {
 	name          string
+	architecture  string // model_type of config.json
 	transformer   string // the folder with the files of the transformer
 	graph         string // path of the ONNX file or of model.safetensors
 	tokenizer     string // path of tokenizer.json
@@ -137,6 +140,7 @@ func (f *folder) readConfig(dir string) error {
 	} else if !found {
 		return fmt.Errorf("%w: %s is missing", ErrModel, path)
 	}
+	f.architecture = c.ModelType
 	f.dimensions, f.vocabulary = max(c.HiddenSize, c.Dim), c.VocabSize
 	if c.PadTokenID != nil {
 		f.padID = *c.PadTokenID
@@ -232,11 +236,18 @@ func (f *folder) readPrompts(dir string) error {
 	return nil
 }
 
-// prompt returns the text of a prompt; "" names the folder's default.
-func (f folder) prompt(name string) (string, error) {
+// prompt is what stands before every text.
+type prompt struct {
+	name     string // empty: none
+	text     string
+	encoding tokenizer.Encoding // of the prompt alone, special tokens included
+}
+
+// prompt returns a prompt, not yet encoded; "" names the folder's default.
+func (f folder) prompt(name string) (prompt, error) {
 	switch name {
 	case NoPrompt:
-		return "", nil
+		return prompt{}, nil
 	case "":
 		name = f.defaultPrompt
 	}
@@ -244,11 +255,11 @@ func (f folder) prompt(name string) (string, error) {
 	switch {
 	case name == "":
 	case !is:
-		return "", fmt.Errorf("%w: no prompt %q; the folder has %q", ErrModel, name, slices.Sorted(maps.Keys(f.prompts)))
+		return prompt{}, fmt.Errorf("%w: no prompt %q; the folder has %q", ErrModel, name, slices.Sorted(maps.Keys(f.prompts)))
 	case text != "" && f.promptLeftOut:
-		return "", fmt.Errorf("%w: a pooling that leaves the prompt's tokens out (include_prompt)", ErrUnsupported)
+		return prompt{}, fmt.Errorf("%w: a pooling that leaves the prompt's tokens out (include_prompt)", ErrUnsupported)
 	}
-	return text, nil
+	return prompt{name: name, text: text}, nil
 }
 
 // readPooling reads the pooling's folder; "" is the mean, and the dimension of config.json.

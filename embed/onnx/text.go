@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 
@@ -126,6 +127,17 @@ func (t *Text) WithPrompt(name string) (*Text, error) { return t.text(name) }
 // Model describes the vectors: the folder's name, its dimension and token limit, and a fingerprint over the weights, the tokenizer
 // and all options that change vectors. The runtime library's version is not part of it, nor the provider and the threads.
 func (t *Text) Model() embed.Model { return t.model }
+
+// Info returns what was found in the folder, with what the options have changed.
+func (t *Text) Info() Info {
+	f, o := t.folder, t.options
+	return Info{
+		Architecture: f.architecture, Graph: f.graph, Built: t.signature.packed, Packed: t.signature.packed, Quantizing: t.quantizing,
+		Pooled: t.signature.pooled, Pooling: f.pooling, Normalize: o.Normalize || f.normalize, Dimensions: f.dimensions, Limit: f.limit,
+		Prompts: maps.Clone(f.prompts), Prompt: t.prompt.name,
+		Precision: o.Precision, Provider: o.Provider.Name, Threads: o.Threads, BatchTokens: t.batchTokens,
+	}
+}
 
 // Tokens returns how many tokens of a text the model sees, special tokens included: what embed.Batcher counts for MaxTokens. A text that
 // can't be embedded has none.

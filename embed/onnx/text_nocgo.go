@@ -30,3 +30,6 @@ func (*Text) WithPrompt(string) (*Text, error) { return nil, ErrNoCgo }
 
 // Tokens is 0.
 func (*Text) Tokens(string) int { return 0 }
+
+// Info is empty.
+func (*Text) Info() Info { return Info{} }

@@ -320,6 +320,9 @@ func TestDynamicQuantization(t *testing.T) {
 			t.Errorf("text %d: differs by %g in company", i, d)
 		}
 	}
+	if got := text.Info(); got.Quantizing != "DynamicQuantizeLinear" || got.BatchTokens != -1 {
+		t.Errorf("info %+v", got)
+	}
 	text.batchTokens = 64 // what would happen otherwise
 	if d := apart(embedAll(t, text, texts...)[0], together[0]); d == 0 {
 		t.Error("batches do not change this graph's vectors: the test shows nothing")
