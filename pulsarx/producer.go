@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,8 +46,8 @@ type ProducerOptions[T any] struct {
 	SendTimeout time.Duration
 	// Deduplicate sends every message with a number of the caller's, SequenceID, and in a batch of its own, so that a namespace with
 	// deduplication drops what its partition already has from this Name: after a crash, a source is sent again with the same numbers
-	// and every message is stored once. The numbers of a partition have to grow. Name is required. What was dropped counts as sent;
-	// its id has the ledger -1.
+	// and every message is stored once. The numbers of a partition have to grow. Without a key, the number chooses the partition. Name
+	// is required. What was dropped counts as sent; its id has the ledger -1.
 	Deduplicate bool
 	// Chunking cuts what is larger than MaxMessageBytes into chunks, which consumers put together again. No message is batched then.
 	Chunking bool
@@ -135,7 +136,8 @@ func (o ProducerOptions[T]) client(c *Client, schema pulsar.Schema) (pulsar.Prod
 	return options, nil
 }
 
-// router chooses partitions by the key and, where there is none, by the ordering key; the client's own does it the other way round.
+// router chooses partitions by the key and, where there is none, by the ordering key (the client's own does it the other way round), or
+// the number.
 func (o ProducerOptions[T]) router(c pulsar.ProducerOptions) func(*pulsar.ProducerMessage, pulsar.TopicMetadata) int {
 	turns := pulsar.NewDefaultRouter(murmur3.Sum31, c.BatchingMaxMessages, c.BatchingMaxSize, c.BatchingMaxPublishDelay, c.DisableBatching)
 	choose := o.Partition
@@ -151,6 +153,8 @@ func (o ProducerOptions[T]) router(c pulsar.ProducerOptions) func(*pulsar.Produc
 			return chosen(choose, m.Key, int(partitions))
 		case m.OrderingKey != "":
 			return chosen(choose, m.OrderingKey, int(partitions))
+		case o.Deduplicate && m.SequenceID != nil: // so that it goes to the same partition again
+			return chosen(choose, strconv.FormatInt(*m.SequenceID, 10), int(partitions))
 		}
 		return turns(m, partitions)
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -505,15 +504,10 @@ func (w *worker[In, Out]) call(ctx context.Context, m Message[In]) (err error) {
 
 // emit sends a value under its number.
 func (w *worker[In, Out]) emit(ctx context.Context, v Out) error {
-	n := w.outputs
+	number := SequenceID(w.outputs)
 	w.outputs++
-	options := []SendOption{SequenceID(n), func(m *pulsar.ProducerMessage) {
-		if m.Key == "" {
-			m.OrderingKey = strconv.FormatInt(n, 10) // so that it goes to the same partition again
-		}
-	}}
 	if !w.checked {
-		return w.emitTwice(ctx, v, options)
+		return w.emitTwice(ctx, v, number)
 	}
 	w.producer.SendAsync(ctx, v, func(_ MessageID, err error) {
 		if err != nil {
@@ -521,16 +515,16 @@ func (w *worker[In, Out]) emit(ctx context.Context, v Out) error {
 			defer w.mu.Unlock()
 			w.failed = cmpError(w.failed, err)
 		}
-	}, options...)
+	}, number)
 	return nil
 }
 
 // emitTwice sends a value, and again, to see that the second one is dropped.
-func (w *worker[In, Out]) emitTwice(ctx context.Context, v Out, options []SendOption) error {
-	if _, err := w.producer.Send(ctx, v, options...); err != nil {
+func (w *worker[In, Out]) emitTwice(ctx context.Context, v Out, number SendOption) error {
+	if _, err := w.producer.Send(ctx, v, number); err != nil {
 		return outputError(err)
 	}
-	id, err := w.producer.Send(ctx, v, options...)
+	id, err := w.producer.Send(ctx, v, number)
 	if err != nil {
 		return outputError(err)
 	}

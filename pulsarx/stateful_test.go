@@ -175,6 +175,64 @@ func TestStateful(t *testing.T) {
 	}
 }
 
+// alternating is a Processor that emits values with a key and without one in turns.
+type alternating struct{ counts }
+
+func (a *alternating) Process(m pulsarx.Message[string], emit func(string)) error {
+	for i := range 3 {
+		emit(fmt.Sprintf("%s.%d", m.Value, i))
+		emit(fmt.Sprintf("no key %s.%d", m.Value, i))
+	}
+	return nil
+}
+
+// TestStatefulOrder: outputs come in the order in which they are emitted, those without a key among them, as the replay says.
+func TestStatefulOrder(t *testing.T) {
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			c := connect(t).client(t)
+			namespace := deduplicating(t, c)
+			in, out := namespace+"in", namespace+"out"
+			store, err := pulsarx.NewDirStore(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			factory := func(pulsarx.Partition) (pulsarx.Processor[string, string], error) {
+				return &alternating{counts{seen: map[string]int{}}}, nil
+			}
+			sendAll(t, keyed(t, c, in), keyedValues(20, 5))
+			ctx, stop := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() {
+				done <- pulsarx.RunStateful(ctx, c, pulsarx.String(), pulsarx.StatefulOptions{Topic: in, Subscription: "order"}, factory,
+					pulsarx.Output[string]{Codec: pulsarx.String(), Producer: pulsarx.ProducerOptions[string]{Topic: out, Key: func(v string) string {
+						if strings.HasPrefix(v, "no key") {
+							return ""
+						}
+						return keyOf(v)
+					}}}, store)
+			}()
+			var want []string
+			err = pulsarx.ReplayStateful(t.Context(), c, pulsarx.String(), pulsarx.ReplayOptions{Topics: []string{in}}, factory,
+				func(v string) error { want = append(want, v); return nil })
+			if err != nil || len(want) != 120 {
+				t.Fatalf("the replay has %d: %v", len(want), err)
+			}
+			eventually(t, "the outputs", func() bool { return count(outputs(t, c, out)) >= len(want) })
+			stop()
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			err = pulsarx.Replay(t.Context(), c, pulsarx.String(), pulsarx.ReplayOptions{Topics: []string{out}},
+				pulsarx.Values(func(_ context.Context, batch []string) error { got = append(got, batch...); return nil }))
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("published %q, replayed %q: %v", got, want, err)
+			}
+		})
+	}
+}
+
 var errCrash = errors.New("crash")
 
 // crashing is a CheckpointStore that dies around one of its saves.
