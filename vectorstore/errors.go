@@ -28,6 +28,10 @@ var (
 	ErrBlank = errors.New("vectorstore: blank input")
 	// ErrTruncate: the table was truncated, and the store is no [Clearer], or no [Tenanted] where the mapping has tenants.
 	ErrTruncate = errors.New("vectorstore: the store cannot be cleared")
+	// ErrQuery: a query makes no sense, whatever the store.
+	ErrQuery = errors.New("vectorstore: invalid query")
+	// ErrUnsupported: the store cannot answer this part of a query, which the error names.
+	ErrUnsupported = errors.New("vectorstore: unsupported by this store")
 	// ErrOp: the event's operation is unknown.
 	ErrOp = errors.New("vectorstore: unknown operation")
 )

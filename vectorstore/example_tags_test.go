@@ -33,7 +33,11 @@ func ExampleMappingOf() {
 	if err := sink.Handle(context.Background(), []cdc.Event[Book]{event}); err != nil {
 		panic(err)
 	}
-	for o := range store.All() {
+	for o, err := range vectorstore.All(context.Background(), store, "") {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
 		fmt.Println(o.Properties, len(o.Vectors["text_vector"]))
 	}
 	// Output: map[book_id:7 title:Tides] 8

@@ -84,29 +84,6 @@ type Mutation struct {
 	Object Object
 }
 
-// Query finds the objects nearest to a vector.
-type Query struct {
-	Tenant string
-	// Vector is the name of the vector to compare with Near. Objects without it are not found.
-	Vector string
-	// Near is the vector to look around. It must be finite, not all zero, and as long as the stored vectors of that
-	// name.
-	Near []float32
-	// Limit is the largest number of matches, 10 when zero.
-	Limit int
-}
-
-// DefaultLimit is the largest number of matches of a [Query] whose Limit is zero.
-const DefaultLimit = 10
-
-// Match is one answer to a Query, nearest first.
-type Match struct {
-	// Object is what was found. A Store may leave its Vectors out.
-	Object Object
-	// Distance is the cosine distance, 0 (same direction) to 2 (opposite).
-	Distance float32
-}
-
 // Store holds objects. Implementations are safe for concurrent use; concurrent writes of one object are the caller's to
 // order. They keep nothing of what they are given and share nothing of what they return. Package storetest checks all
 // of it.
@@ -120,7 +97,8 @@ type Store interface {
 	// Get returns objects aligned with r: nil where nothing is known, Deleted where a deletion is remembered. Vectors
 	// are included.
 	Get(ctx context.Context, r []Ref) ([]*Object, error)
-	// Search returns the nearest objects, nearest first. Deleted objects are never found.
+	// Search returns what a query asks for, the best first. Deleted objects are never found. What the Store cannot answer is
+	// [ErrUnsupported]; finding the objects nearest to one vector is the least that every Store can.
 	Search(ctx context.Context, q Query) ([]Match, error)
 }
 

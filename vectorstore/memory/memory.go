@@ -3,13 +3,10 @@ package memory
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"iter"
 	"maps"
 	"math"
 	"slices"
-	"strings"
 	"sync"
 
 	"github.com/tidemark-go/tidemark/vectorstore"
@@ -196,61 +193,6 @@ func (e *entry) copy() *vectorstore.Object {
 	return &o
 }
 
-// Search compares every vector of the name and tenant with Near. Equal distances come in the order of the ids.
-func (s *Store) Search(ctx context.Context, q vectorstore.Query) ([]vectorstore.Match, error) {
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	if q.Limit < 0 {
-		return nil, errors.New("memory: search: negative limit")
-	}
-	found, err := s.nearest(q)
-	if err != nil {
-		return nil, fmt.Errorf("memory: search by vector %q: %w", q.Vector, err)
-	}
-	out := make([]vectorstore.Match, len(found))
-	for i, c := range found {
-		out[i] = vectorstore.Match{Object: *c.copy(), Distance: c.distance}
-	}
-	return out, nil
-}
-
-// candidate is an object with its distance to what is searched.
-type candidate struct {
-	*entry
-	distance float32
-}
-
-func (c candidate) compare(d candidate) int {
-	return cmp.Or(cmp.Compare(c.distance, d.distance), strings.Compare(string(c.ID), string(d.ID)))
-}
-
-// nearest keeps the best so far in order, in a slice of at most the limit's length.
-func (s *Store) nearest(q vectorstore.Query) ([]candidate, error) {
-	limit := cmp.Or(q.Limit, vectorstore.DefaultLimit)
-	s.mu.RLock()
-	defer s.mu.RUnlock()
-	if err := vectorstore.CheckVector(q.Near, s.dims[q.Vector]); err != nil {
-		return nil, err
-	}
-	norm := math.Sqrt(dot(q.Near, q.Near))
-	var best []candidate
-	for _, e := range s.objects {
-		v := e.Vectors[q.Vector]
-		if v == nil || e.Tenant != q.Tenant {
-			continue
-		}
-		c := candidate{e, float32(1 - max(-1, min(1, dot(v, q.Near)/norm/e.norms[q.Vector])))}
-		if len(best) == limit && c.compare(best[limit-1]) > 0 {
-			continue
-		}
-		at, _ := slices.BinarySearchFunc(best, c, candidate.compare)
-		best = slices.Insert(best, at, c)
-		best = best[:min(len(best), limit)]
-	}
-	return best, nil
-}
-
 // dot keeps four sums, so that an addition need not wait for the one before it. a and b are of one length.
 func dot(a, b []float32) float64 {
 	var s0, s1, s2, s3 float64
@@ -318,21 +260,4 @@ func (s *Store) Len() int {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.live
-}
-
-// All returns copies of the objects that are stored when the iteration begins, without deleted ones, by tenant and id.
-func (s *Store) All() iter.Seq[vectorstore.Object] {
-	return func(yield func(vectorstore.Object) bool) {
-		s.mu.RLock()
-		entries := slices.Collect(maps.Values(s.objects))
-		s.mu.RUnlock()
-		slices.SortFunc(entries, func(a, b *entry) int {
-			return cmp.Or(strings.Compare(a.Tenant, b.Tenant), strings.Compare(string(a.ID), string(b.ID)))
-		})
-		for _, e := range entries {
-			if !e.Deleted && !yield(*e.copy()) {
-				return
-			}
-		}
-	}
 }

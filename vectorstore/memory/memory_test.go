@@ -33,6 +33,17 @@ func put(t *testing.T, s *memory.Store, tenant string, n int, v ...float32) {
 	}
 }
 
+func all(t *testing.T, s *memory.Store, tenant string) (out []*vectorstore.Object) {
+	t.Helper()
+	for o, err := range vectorstore.All(t.Context(), s, tenant) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
 func TestTenants(t *testing.T) {
 	t.Parallel()
 	s := memory.New()
@@ -53,8 +64,10 @@ func TestTenants(t *testing.T) {
 		t.Fatal(err)
 	}
 	var left []vectorstore.Ref
-	for o := range s.All() {
-		left = append(left, o.Ref)
+	for _, tenant := range []string{"", "a", "b"} {
+		for _, o := range all(t, s, tenant) {
+			left = append(left, o.Ref)
+		}
 	}
 	if want := []vectorstore.Ref{ref("", 1), ref("a", 1)}; s.Len() != 2 || !slices.Equal(left, want) {
 		t.Errorf("Len %d, left %v, want %v", s.Len(), left, want)
@@ -74,7 +87,7 @@ func TestLenAndAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ns []int
-	for o := range s.All() {
+	for _, o := range all(t, s, "") {
 		o.Vectors["v"][0] = 99 // a copy
 		for n := range 5 {
 			if o.Ref == ref("", n) {
@@ -85,11 +98,8 @@ func TestLenAndAll(t *testing.T) {
 	if s.Len() != 4 || !slices.Equal(ns, []int{0, 1, 2, 4}) {
 		t.Errorf("Len %d, All %v", s.Len(), ns)
 	}
-	for o := range s.All() {
-		if o.Vectors["v"][0] != 1 {
-			t.Error("All shares memory with the store")
-		}
-		break
+	if all(t, s, "")[0].Vectors["v"][0] != 1 {
+		t.Error("All shares memory with the store")
 	}
 	put(t, s, "", 3, 1, 1)
 	put(t, s, "", 3, 1, 1)

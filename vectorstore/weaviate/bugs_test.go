@@ -235,7 +235,7 @@ func TestServerDify40499(t *testing.T) {
 	if got := stored(t, s, 1); got == nil || !got.Deleted {
 		t.Errorf("stored %+v", got)
 	}
-	for o, err := range s.All(t.Context(), "") {
+	for o, err := range vectorstore.All(t.Context(), s, "") {
 		if err != nil || o.ID != itemRef(t, 2).ID {
 			t.Errorf("left is %+v, error %v", o, err)
 		}
@@ -278,7 +278,7 @@ func TestServerWeaviate4945(t *testing.T) {
 		t.Fatal(err)
 	}
 	var orphans []vectorstore.Mutation
-	for o, err := range s.All(t.Context(), "") {
+	for o, err := range vectorstore.All(t.Context(), s, "") {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -108,11 +108,14 @@ func failures(reply *pb.BatchDeleteReply) (map[string]string, error) {
 // DeleteWhere forgets the objects of which a filter is true, to the end: 10,000 at a time by default, as the server limits
 // it. It returns how many were deleted, also beside an error. The filter must not be the zero Filter. Like Clear it
 // remembers no deletion: a late event may bring an object back. To remember them, give their ids to Apply.
-func (s *Store) DeleteWhere(ctx context.Context, tenant string, f Filter) (int, error) {
+func (s *Store) DeleteWhere(ctx context.Context, tenant string, f vectorstore.Filter) (int, error) {
 	if err := s.checkTenant(tenant); err != nil {
 		return 0, err
 	}
-	filter, err := f.message(s.schema.Load())
+	if err := f.Check(); err != nil {
+		return 0, fmt.Errorf("weaviate: delete: %w", err)
+	}
+	filter, err := filterMessage(f, s.schema.Load())
 	if err == nil && filter == nil {
 		err = valueError("the zero Filter is true of everything; use Clear")
 	}

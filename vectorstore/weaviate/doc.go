@@ -85,9 +85,8 @@
 //
 // # Search
 //
-// [Store.Search] answers the query that every Store has. [Store.Find] knows Weaviate's others: near several vectors or an object,
-// by keywords, hybrid, with a [Filter], whose values are checked against the type of their property; [Store.FindGroups] groups
-// by a property; [Store.All] reads the whole collection.
+// [Store.Search] answers the [vectorstore.Query] that every Store answers, whole: near several vectors or an object, by keywords,
+// hybrid, grouped, page by page, with a filter whose values are checked against the type of their property.
 //
 // # What it sends
 //

@@ -87,17 +87,17 @@ func ExamplePropertiesOf() {
 }
 
 // A hybrid search, by meaning and by words, among what is cheap.
-func ExampleStore_Find() {
-	find := func(ctx context.Context, store *weaviate.Store, text string, vector []float32) error {
-		hits, err := store.Find(ctx, weaviate.Query{
-			Text: text, Near: []weaviate.Near{{Vector: "text_vector", Values: vector}}, Alpha: 0.5,
-			Filter: weaviate.And(weaviate.Less("price", 100), weaviate.ContainsAny("tags", []string{"tent", "camping"})),
+func ExampleStore_Search() {
+	search := func(ctx context.Context, store *weaviate.Store, text string, vector []float32) error {
+		found, err := store.Search(ctx, vectorstore.Query{
+			Text: text, Vector: "text_vector", Near: vector, Alpha: 0.5,
+			Filter: vectorstore.And(vectorstore.Less("price", 100), vectorstore.ContainsAny("tags", []string{"tent", "camping"})),
 			Limit:  5,
 		})
-		for _, h := range hits {
-			fmt.Println(h.Score, h.Object.Properties["description"])
+		for _, m := range found {
+			fmt.Println(m.Score, m.Object.Properties["description"])
 		}
 		return err
 	}
-	_ = find
+	_ = search
 }

@@ -3,162 +3,85 @@ package weaviate
 import (
 	"fmt"
 	"reflect"
-	"slices"
 
 	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
 
 	"github.com/tidemark-go/tidemark/vectorstore"
 )
 
-// Filter says which objects count. The zero Filter is all of them. Values are converted to the type of their property, as
-// those of objects are, and refused where they do not fit ([vectorstore.ErrValue]): nothing is compared as something else.
-// The property must be in the index for filters (not NoFilter).
-type Filter struct {
-	operator pb.Filters_Operator
-	property string
-	value    any
-	ids      []vectorstore.ID
-	parts    []Filter
+var operators = map[vectorstore.Operator]pb.Filters_Operator{
+	vectorstore.OperatorEqual:          pb.Filters_OPERATOR_EQUAL,
+	vectorstore.OperatorNotEqual:       pb.Filters_OPERATOR_NOT_EQUAL,
+	vectorstore.OperatorLess:           pb.Filters_OPERATOR_LESS_THAN,
+	vectorstore.OperatorLessOrEqual:    pb.Filters_OPERATOR_LESS_THAN_EQUAL,
+	vectorstore.OperatorGreater:        pb.Filters_OPERATOR_GREATER_THAN,
+	vectorstore.OperatorGreaterOrEqual: pb.Filters_OPERATOR_GREATER_THAN_EQUAL,
+	vectorstore.OperatorLike:           pb.Filters_OPERATOR_LIKE,
+	vectorstore.OperatorContainsAny:    pb.Filters_OPERATOR_CONTAINS_ANY,
+	vectorstore.OperatorContainsAll:    pb.Filters_OPERATOR_CONTAINS_ALL,
+	vectorstore.OperatorAnd:            pb.Filters_OPERATOR_AND,
+	vectorstore.OperatorOr:             pb.Filters_OPERATOR_OR,
 }
 
-// Equal is true of objects whose property is the value, or has it, when it is a list. Texts are compared as their
-// Tokenization cuts them: exactly with [Field] alone.
-func Equal(property string, value any) Filter {
-	return Filter{operator: pb.Filters_OPERATOR_EQUAL, property: property, value: value}
-}
-
-// NotEqual is true of objects whose property is there and is not the value.
-func NotEqual(property string, value any) Filter {
-	return Filter{operator: pb.Filters_OPERATOR_NOT_EQUAL, property: property, value: value}
-}
-
-// Less is true of objects whose property is less than the value.
-func Less(property string, value any) Filter {
-	return Filter{operator: pb.Filters_OPERATOR_LESS_THAN, property: property, value: value}
-}
-
-// LessOrEqual is true of objects whose property is the value or less.
-func LessOrEqual(property string, value any) Filter {
-	return Filter{operator: pb.Filters_OPERATOR_LESS_THAN_EQUAL, property: property, value: value}
-}
-
-// Greater is true of objects whose property is greater than the value.
-func Greater(property string, value any) Filter {
-	return Filter{operator: pb.Filters_OPERATOR_GREATER_THAN, property: property, value: value}
-}
-
-// GreaterOrEqual is true of objects whose property is the value or greater.
-func GreaterOrEqual(property string, value any) Filter {
-	return Filter{operator: pb.Filters_OPERATOR_GREATER_THAN_EQUAL, property: property, value: value}
-}
-
-// Like is true of objects whose text fits the pattern, in which * stands for any text and ? for one letter.
-func Like(property, pattern string) Filter {
-	return Filter{operator: pb.Filters_OPERATOR_LIKE, property: property, value: pattern}
-}
-
-// ContainsAny is true of objects whose property is, or has, one of the values, a list that is not empty.
-func ContainsAny(property string, values any) Filter {
-	return Filter{operator: pb.Filters_OPERATOR_CONTAINS_ANY, property: property, value: values}
-}
-
-// ContainsAll is true of objects whose property has all of the values, a list that is not empty.
-func ContainsAll(property string, values any) Filter {
-	return Filter{operator: pb.Filters_OPERATOR_CONTAINS_ALL, property: property, value: values}
-}
-
-// IDs is true of the objects with these ids, of which there must be one.
-func IDs(ids ...vectorstore.ID) Filter {
-	return Filter{operator: pb.Filters_OPERATOR_CONTAINS_ANY, ids: slices.Clone(ids)}
-}
-
-// And is true of objects of which all of the filters are true, at least one.
-func And(filters ...Filter) Filter {
-	return Filter{operator: pb.Filters_OPERATOR_AND, parts: slices.Clone(filters)}
-}
-
-// Or is true of objects of which one of the filters is true, at least one.
-func Or(filters ...Filter) Filter {
-	return Filter{operator: pb.Filters_OPERATOR_OR, parts: slices.Clone(filters)}
-}
-
-// message returns the filter as it is sent, nil for the zero Filter.
-func (f Filter) message(known *schema) (*pb.Filters, error) {
-	switch {
-	case f.operator == pb.Filters_OPERATOR_UNSPECIFIED:
+// filterMessage returns a checked filter as it is sent, nil for the zero Filter. Values are converted to the type of their
+// property, as those of objects are, and refused where they do not fit: nothing is compared as something else. The property must be
+// in the index for filters (not NoFilter).
+func filterMessage(f vectorstore.Filter, known *schema) (*pb.Filters, error) {
+	switch f.Operator {
+	case vectorstore.OperatorNone:
 		return nil, nil
-	case f.operator == pb.Filters_OPERATOR_AND, f.operator == pb.Filters_OPERATOR_OR:
-		return f.combination(known)
-	case f.property == "":
-		return f.byID()
+	case vectorstore.OperatorAnd, vectorstore.OperatorOr:
+		out := &pb.Filters{Operator: operators[f.Operator]}
+		for _, part := range f.Filters {
+			m, err := filterMessage(part, known)
+			if err != nil {
+				return nil, err
+			}
+			out.Filters = append(out.Filters, m)
+		}
+		return out, nil
+	case vectorstore.OperatorIDs:
+		ids := make([]string, len(f.IDs))
+		for i, id := range f.IDs {
+			ids[i] = string(id)
+		}
+		return withIDs(ids), nil
 	}
-	p := known.properties[f.property]
+	p := known.properties[f.Property]
 	if p == nil {
-		return nil, fmt.Errorf("filter: %w", valueError("the collection has no property %.64q", f.property))
+		return nil, fmt.Errorf("filter: %w", valueError("the collection has no property %.64q", f.Property))
 	}
 	out := &pb.Filters{
-		Operator: f.operator, Target: &pb.FilterTarget{Target: &pb.FilterTarget_Property{Property: f.property}},
+		Operator: operators[f.Operator], Target: &pb.FilterTarget{Target: &pb.FilterTarget_Property{Property: f.Property}},
 	}
 	element := p.dataType
 	if e, array := p.dataType.element(); array {
 		element = e
 	}
-	err := f.setValue(out, element)
-	if err != nil {
-		return nil, fmt.Errorf("filter: property %q: %w", f.property, err)
+	if err := setValue(out, f, element); err != nil {
+		return nil, fmt.Errorf("filter: property %q: %w", f.Property, err)
 	}
 	return out, nil
-}
-
-func (f Filter) combination(known *schema) (*pb.Filters, error) {
-	out := &pb.Filters{Operator: f.operator}
-	for _, part := range f.parts {
-		m, err := part.message(known)
-		if err != nil {
-			return nil, err
-		}
-		if m == nil {
-			return nil, valueError("filter: And and Or take no zero Filter")
-		}
-		out.Filters = append(out.Filters, m)
-	}
-	if len(out.Filters) == 0 {
-		return nil, valueError("filter: And and Or need a filter")
-	}
-	return out, nil
-}
-
-func (f Filter) byID() (*pb.Filters, error) {
-	if len(f.ids) == 0 {
-		return nil, valueError("filter: no ids, or no property")
-	}
-	ids := make([]string, len(f.ids))
-	for i, id := range f.ids {
-		if err := id.Check(); err != nil {
-			return nil, fmt.Errorf("filter: %w", err)
-		}
-		ids[i] = string(id)
-	}
-	return withIDs(ids), nil
 }
 
 // setValue puts the value where its type belongs.
-func (f Filter) setValue(to *pb.Filters, element DataType) error {
+func setValue(to *pb.Filters, f vectorstore.Filter, element DataType) error {
 	if element == Object || element == Blob {
 		return valueError("type %s is in no index", element)
 	}
-	v, err := canonical(f.value)
+	v, err := canonical(f.Value)
 	if err != nil {
 		return err
 	}
-	if f.operator == pb.Filters_OPERATOR_CONTAINS_ANY || f.operator == pb.Filters_OPERATOR_CONTAINS_ALL {
+	if f.Operator == vectorstore.OperatorContainsAny || f.Operator == vectorstore.OperatorContainsAll {
 		return setValues(to, element, reflect.ValueOf(v))
 	}
-	if f.operator == pb.Filters_OPERATOR_LIKE {
-		if element != Text {
+	if f.Operator == vectorstore.OperatorLike {
+		pattern, ok := v.(string)
+		if element != Text || !ok {
 			return valueError("Like compares texts, not the type %s", element)
 		}
-		to.TestValue = &pb.Filters_ValueText{ValueText: v.(string)}
+		to.TestValue = &pb.Filters_ValueText{ValueText: pattern}
 		return nil
 	}
 	scalar, err := encodeScalar(element, v)

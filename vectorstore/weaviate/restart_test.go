@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/itemerror"
 	"github.com/tidemark-go/tidemark/internal/servicetest"
+	"github.com/tidemark-go/tidemark/vectorstore"
 )
 
 // ownServer is a Weaviate that a test may stop and start again.
@@ -111,7 +112,7 @@ func TestServerRestarts(t *testing.T) {
 		}
 	}
 	there := map[string]bool{}
-	for o, err := range s.All(t.Context(), "") {
+	for o, err := range vectorstore.All(t.Context(), s, "") {
 		if err != nil {
 			t.Fatal(err)
 		}

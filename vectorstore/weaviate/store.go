@@ -285,20 +285,6 @@ func (s *Store) dimensions() map[string]int {
 	return maps.Clone(s.dims)
 }
 
-// Search returns the objects nearest to a vector, without their vectors. The search is approximate, as HNSW is. A
-// Limit beyond the server's QUERY_MAXIMUM_RESULTS (10,000 by default) is the server's error. [Store.Find] can do more.
-func (s *Store) Search(ctx context.Context, q vectorstore.Query) ([]vectorstore.Match, error) {
-	found, err := s.Find(ctx, Query{Tenant: q.Tenant, Near: []Near{{Vector: q.Vector, Values: q.Near}}, Limit: q.Limit})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]vectorstore.Match, len(found))
-	for i, h := range found {
-		out[i] = vectorstore.Match{Object: h.Object, Distance: h.Distance}
-	}
-	return out, nil
-}
-
 // checkVector checks the vector of a name: only with cosine must it have a direction.
 func (s *Store) checkVector(name string, v []float32, dims int) error {
 	distance, ok := s.vectors[name]

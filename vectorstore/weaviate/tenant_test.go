@@ -57,7 +57,7 @@ func TestServerTenants(t *testing.T) {
 			t.Errorf("in %s, found %+v, error %v", tenant, found, err)
 		}
 		n := 0
-		for o, err := range s.All(t.Context(), tenant) {
+		for o, err := range vectorstore.All(t.Context(), s, tenant) {
 			if n++; err != nil || o.Tenant != tenant {
 				t.Errorf("all of %s: %+v, error %v", tenant, o, err)
 			}
@@ -100,14 +100,14 @@ func TestServerColdTenants(t *testing.T) {
 			return err
 		},
 		"search": func() error {
-			found, err := s.Find(t.Context(), Query{Tenant: "a"})
+			found, err := s.Search(t.Context(), vectorstore.Query{Tenant: "a", After: vectorstore.First})
 			if err == nil && len(found) == 0 {
 				err = errors.New("nothing is found")
 			}
 			return err
 		},
 		"delete by filter": func() error {
-			_, err := s.DeleteWhere(t.Context(), "a", IDs(idOf(3)))
+			_, err := s.DeleteWhere(t.Context(), "a", vectorstore.IDs(idOf(3)))
 			return err
 		},
 	} {
@@ -122,7 +122,7 @@ func TestServerColdTenants(t *testing.T) {
 		}
 	}
 	n := 0
-	for o, err := range s.All(t.Context(), "a") {
+	for o, err := range vectorstore.All(t.Context(), s, "a") {
 		if n++; o == nil || err != nil {
 			t.Errorf("object %+v, error %v", o, err)
 		}
@@ -146,13 +146,13 @@ func TestTenantsRefused(t *testing.T) {
 		{tenants, strings.Repeat("a", 65), "is not a tenant"},
 	} {
 		_, get := tt.s.Get(t.Context(), []vectorstore.Ref{{ID: idOf(1), Tenant: tt.tenant}})
-		_, find := tt.s.Find(t.Context(), Query{Tenant: tt.tenant})
-		_, where := tt.s.DeleteWhere(t.Context(), tt.tenant, IDs(idOf(1)))
+		_, find := tt.s.Search(t.Context(), vectorstore.Query{Tenant: tt.tenant, After: vectorstore.First})
+		_, where := tt.s.DeleteWhere(t.Context(), tt.tenant, vectorstore.IDs(idOf(1)))
 		errs := []error{
 			get, find, where, tt.s.Apply(t.Context(), of(tt.tenant, upserts(1))), tt.s.Clear(t.Context(), tt.tenant),
 			tt.s.ClearBefore(t.Context(), tt.tenant, "v"), tt.s.DropTenants(t.Context(), tt.tenant),
 		}
-		for o, err := range tt.s.All(t.Context(), tt.tenant) {
+		for o, err := range vectorstore.All(t.Context(), tt.s, tt.tenant) {
 			if o != nil {
 				t.Errorf("object %+v", o)
 			}

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tidemark-go/tidemark/internal/itemerror"
+	"github.com/tidemark-go/tidemark/vectorstore"
 )
 
 // TestTokens: every request asks for its token, on both transports; one that cannot be had is asked for again, and is never in an
@@ -144,7 +145,7 @@ func TestServerOptions(t *testing.T) {
 		if got := get(t, s, 1); got == nil || got.Properties["title"] != "1" {
 			t.Errorf("%s: got %+v", level, got)
 		}
-		if got, err := s.Find(t.Context(), Query{Near: []Near{{Vector: "text_vector", Values: []float32{1, 1}}}}); err != nil || len(got) != 1 {
+		if got, err := s.Search(t.Context(), vectorstore.Query{Vector: "text_vector", Near: []float32{1, 1}}); err != nil || len(got) != 1 {
 			t.Errorf("%s: found %+v, error %v", level, got, err)
 		}
 	}
@@ -157,7 +158,7 @@ func TestServerDeleteWhere(t *testing.T) {
 		m[i].Object.Properties["stock"] = i
 	}
 	apply(t, s, m...)
-	if n, err := s.DeleteWhere(t.Context(), "", GreaterOrEqual("stock", 2)); n != 2 || err != nil {
+	if n, err := s.DeleteWhere(t.Context(), "", vectorstore.GreaterOrEqual("stock", 2)); n != 2 || err != nil {
 		t.Errorf("deleted %d, error %v", n, err)
 	}
 	if n := count(t, s, s.collection); n != 2 {
@@ -166,7 +167,7 @@ func TestServerDeleteWhere(t *testing.T) {
 	if got := get(t, s, 4); got != nil {
 		t.Errorf("a deletion by filter is remembered: %+v", got)
 	}
-	for _, f := range []Filter{{}, Equal("none", 1)} {
+	for _, f := range []vectorstore.Filter{{}, vectorstore.Equal("none", 1)} {
 		if n, err := s.DeleteWhere(t.Context(), "", f); n != 0 || !itemerror.IsPermanent(err) {
 			t.Errorf("deleted %d, error %v", n, err)
 		}

@@ -1,0 +1,188 @@
+package vectorstore
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+)
+
+// Operator says how a [Filter] compares.
+type Operator int
+
+// The operators. Each has a function of its name that makes the filter, with what it means: [OperatorEqual] has [Equal].
+const (
+	OperatorNone Operator = iota // the zero Filter, which is true of everything
+	OperatorEqual
+	OperatorNotEqual
+	OperatorLess
+	OperatorLessOrEqual
+	OperatorGreater
+	OperatorGreaterOrEqual
+	OperatorLike
+	OperatorContainsAny
+	OperatorContainsAll
+	OperatorIDs
+	OperatorAnd
+	OperatorOr
+)
+
+// Filter says which objects count. The zero Filter is all of them. The functions [Equal], [Less], [And] and so on make one; its
+// fields are there for those who write a [Store].
+//
+// A property that is a list fits when one of its items does. Numbers compare by value, whether int64 or float64; times by
+// instant; texts byte by byte, but for a Store that cuts them into words and says so. A value of another type than the
+// property's fits nothing, or is refused with [ErrValue] by a Store with a schema, which also refuses properties that it does
+// not have. Values are what [Value] accepts.
+type Filter struct {
+	Operator Operator
+	// Property is the name of the one that is compared with Value.
+	Property string
+	Value    any
+	// IDs are those of OperatorIDs.
+	IDs []ID
+	// Filters are those that OperatorAnd and OperatorOr join.
+	Filters []Filter
+}
+
+// Equal is true of objects whose property is the value.
+func Equal(property string, value any) Filter {
+	return Filter{Operator: OperatorEqual, Property: property, Value: value}
+}
+
+// NotEqual is true of objects of which [Equal] is not, those without the property among them.
+func NotEqual(property string, value any) Filter {
+	return Filter{Operator: OperatorNotEqual, Property: property, Value: value}
+}
+
+// Less is true of objects whose property is less than the value.
+func Less(property string, value any) Filter {
+	return Filter{Operator: OperatorLess, Property: property, Value: value}
+}
+
+// LessOrEqual is true of objects whose property is the value or less.
+func LessOrEqual(property string, value any) Filter {
+	return Filter{Operator: OperatorLessOrEqual, Property: property, Value: value}
+}
+
+// Greater is true of objects whose property is greater than the value.
+func Greater(property string, value any) Filter {
+	return Filter{Operator: OperatorGreater, Property: property, Value: value}
+}
+
+// GreaterOrEqual is true of objects whose property is the value or greater.
+func GreaterOrEqual(property string, value any) Filter {
+	return Filter{Operator: OperatorGreaterOrEqual, Property: property, Value: value}
+}
+
+// Like is true of objects whose text fits the pattern, in which * stands for any text and ? for one letter.
+func Like(property, pattern string) Filter {
+	return Filter{Operator: OperatorLike, Property: property, Value: pattern}
+}
+
+// ContainsAny is true of objects whose property is, or has, one of the values, a list that is not empty.
+func ContainsAny(property string, values any) Filter {
+	return Filter{Operator: OperatorContainsAny, Property: property, Value: values}
+}
+
+// ContainsAll is true of objects whose property has all of the values, a list that is not empty.
+func ContainsAll(property string, values any) Filter {
+	return Filter{Operator: OperatorContainsAll, Property: property, Value: values}
+}
+
+// IDs is true of the objects with these ids, of which there must be one.
+func IDs(ids ...ID) Filter { return Filter{Operator: OperatorIDs, IDs: slices.Clone(ids)} }
+
+// And is true of objects of which all of the filters are true, at least one. None may be the zero Filter.
+func And(filters ...Filter) Filter {
+	return Filter{Operator: OperatorAnd, Filters: slices.Clone(filters)}
+}
+
+// Or is true of objects of which one of the filters is true, at least one. None may be the zero Filter.
+func Or(filters ...Filter) Filter {
+	return Filter{Operator: OperatorOr, Filters: slices.Clone(filters)}
+}
+
+// maxFilterDepth bounds how deep filters may be nested.
+const maxFilterDepth = 32
+
+// Check returns a permanent error that is [ErrQuery] unless the filter is complete: properties have names, And and Or have
+// filters, ids are valid, nesting is at most 32 deep. It does not look at the values.
+func (f Filter) Check() error { return f.check(0) }
+
+func (f Filter) check(depth int) error {
+	switch {
+	case f.Operator < OperatorNone || f.Operator > OperatorOr:
+		return queryError("filter: operator %d is unknown", f.Operator)
+	case f.Operator == OperatorNone && depth > 0:
+		return queryError("filter: And and Or take no zero Filter")
+	case depth > maxFilterDepth:
+		return queryError("filter: nested more than %d deep", maxFilterDepth)
+	case f.Operator == OperatorNone:
+		return nil
+	case f.Operator == OperatorIDs:
+		if len(f.IDs) == 0 {
+			return queryError("filter: no ids")
+		}
+		for _, id := range f.IDs {
+			if err := id.Check(); err != nil {
+				return fmt.Errorf("%w: filter: %w", ErrQuery, err)
+			}
+		}
+		return nil
+	case f.Operator == OperatorAnd || f.Operator == OperatorOr:
+		if len(f.Filters) == 0 {
+			return queryError("filter: And and Or need a filter")
+		}
+		for _, part := range f.Filters {
+			if err := part.check(depth + 1); err != nil {
+				return err
+			}
+		}
+		return nil
+	case f.Property == "":
+		return queryError("filter: no property")
+	}
+	return nil
+}
+
+// Operand returns the value that a property is compared with, as [Value] returns it: one value, or for [ContainsAny] and
+// [ContainsAll] a list that is not empty, as []any. What is no such operand is a permanent error that is [ErrValue]. It is
+// for those who write a Store.
+func (f Filter) Operand() (any, error) {
+	v, err := Value(f.Value)
+	if err == nil && f.Operator != OperatorContainsAny && f.Operator != OperatorContainsAll {
+		if !scalar(v) || f.Operator == OperatorLike && reflect.TypeOf(v).Kind() != reflect.String {
+			err = valueError("a %T is not compared so", v)
+		}
+	} else if err == nil {
+		v, err = operands(v)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("filter: property %q: %w", f.Property, err)
+	}
+	return v, nil
+}
+
+// scalar reports whether a value of [Value] can be compared by itself.
+func scalar(v any) bool {
+	switch reflect.ValueOf(v).Kind() {
+	case reflect.Invalid, reflect.Slice, reflect.Map:
+		return false
+	}
+	return true
+}
+
+func operands(v any) ([]any, error) {
+	list := reflect.ValueOf(v)
+	if list.Kind() != reflect.Slice || list.Len() == 0 {
+		return nil, valueError("ContainsAny and ContainsAll need a list that is not empty")
+	}
+	out := make([]any, list.Len())
+	for i := range out {
+		out[i] = list.Index(i).Interface()
+		if !scalar(out[i]) {
+			return nil, valueError("a %T is not compared so", out[i])
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,306 @@
+package memory
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tidemark-go/tidemark/vectorstore"
+)
+
+// Search answers every part of a query but Autocut. It compares all objects of the tenant, so that what it finds is exact; ties
+// come in the order of the ids.
+func (s *Store) Search(ctx context.Context, q vectorstore.Query) ([]vectorstore.Match, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	found, err := s.search(q)
+	if err != nil {
+		return nil, fmt.Errorf("memory: search: %w", err)
+	}
+	found = found[min(q.Offset, len(found)):]
+	groups := make([]string, len(found))
+	if q.GroupBy.Property != "" {
+		found, groups = grouped(found, q.GroupBy)
+	}
+	out := make([]vectorstore.Match, len(found))
+	for i, c := range found {
+		out[i] = vectorstore.Match{Object: *c.copy(), Distance: float32(c.distance), Score: float32(c.score), Group: groups[i]}
+	}
+	return out, nil
+}
+
+// candidate is an object with what speaks for it.
+type candidate struct {
+	*entry
+	distance float64
+	score    float64
+}
+
+// compare orders by distance, or where there is none by score, and then by id.
+func (c candidate) compare(d candidate) int {
+	return cmp.Or(cmp.Compare(c.distance, d.distance), cmp.Compare(d.score, c.score), strings.Compare(string(c.ID), string(d.ID)))
+}
+
+// best keeps the first n in order of what is added, and at most about as many others.
+type best struct {
+	n   int
+	all []candidate
+}
+
+func (b *best) add(c candidate) {
+	if b.all = append(b.all, c); len(b.all) >= 2*b.n+1024 {
+		slices.SortFunc(b.all, candidate.compare)
+		b.all = b.all[:b.n]
+	}
+}
+
+func (s *Store) search(q vectorstore.Query) ([]candidate, error) {
+	if err := q.Check(); err != nil {
+		return nil, err
+	}
+	if q.Autocut > 0 {
+		return nil, vectorstore.Unsupported("Autocut")
+	}
+	matches, err := compile(q.Filter)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	targets, err := s.targets(q)
+	if err != nil {
+		return nil, err
+	}
+	var found []candidate
+	switch {
+	case len(targets) > 0 && q.Text == "":
+		found = s.near(q, targets, matches)
+	case len(targets) > 0:
+		found = fuse(q, s.near(q, targets, matches), s.keywords(q, matches))
+	case q.Text != "":
+		found = s.keywords(q, matches)
+	default:
+		found = s.listed(q, matches)
+	}
+	slices.SortFunc(found, candidate.compare)
+	return found[:min(len(found), size(q))], nil
+}
+
+// size is how many matches are needed, those before the offset among them.
+func size(q vectorstore.Query) int { return cmp.Or(q.Limit, vectorstore.DefaultLimit) + q.Offset }
+
+// near returns the objects near the targets: for a search by one vector the best, for others all. It needs s.mu.
+func (s *Store) near(q vectorstore.Query, targets []target, matches func(*entry) bool) []candidate {
+	found := best{n: len(s.objects)}
+	if len(targets) == 1 && q.Text == "" {
+		found.n = size(q)
+	}
+	var distances []float64 // a row of one for each target
+	for _, e := range s.objects {
+		if e.Tenant != q.Tenant || !e.has(targets, q.Combine) || !matches(e) {
+			continue
+		}
+		c := candidate{entry: e}
+		if len(targets) == 1 {
+			c.distance = e.distance(targets[0])
+			if q.MaxDistance > 0 && float64(float32(c.distance)) > q.MaxDistance {
+				continue
+			}
+		}
+		found.add(c)
+		if len(targets) > 1 {
+			for _, t := range targets {
+				distances = append(distances, e.distance(t))
+			}
+		}
+	}
+	if len(targets) == 1 {
+		return found.all
+	}
+	combine(q.Combine, targets, found.all, distances)
+	return slices.DeleteFunc(found.all, func(c candidate) bool { return q.MaxDistance > 0 && float64(float32(c.distance)) > q.MaxDistance })
+}
+
+// listed returns the first objects by id. It needs s.mu.
+func (s *Store) listed(q vectorstore.Query, matches func(*entry) bool) []candidate {
+	found := best{n: size(q)}
+	for _, e := range s.objects {
+		if e.Tenant == q.Tenant && !e.Deleted && e.ID > q.After && matches(e) {
+			found.add(candidate{entry: e})
+		}
+	}
+	return found.all
+}
+
+// target is a vector to look around, with its length.
+type target struct {
+	vectorstore.Target
+	norm float64
+}
+
+// targets needs s.mu.
+func (s *Store) targets(q vectorstore.Query) ([]target, error) {
+	named := q.NearTargets()
+	if q.Object != "" {
+		var err error
+		if named, err = s.vectorsOf(q, named); err != nil {
+			return nil, err
+		}
+	}
+	out := make([]target, len(named))
+	for i, t := range named {
+		if err := vectorstore.CheckVector(t.Near, s.dims[t.Vector]); err != nil {
+			return nil, fmt.Errorf("vector %q: %w", t.Vector, err)
+		}
+		out[i] = target{t, math.Sqrt(dot(t.Near, t.Near))}
+	}
+	return out, nil
+}
+
+// vectorsOf fills targets with the vectors of the query's object.
+func (s *Store) vectorsOf(q vectorstore.Query, named []vectorstore.Target) ([]vectorstore.Target, error) {
+	e := s.objects[vectorstore.Ref{ID: q.Object, Tenant: q.Tenant}]
+	if e == nil || e.Deleted {
+		return nil, vectorstore.Permanent(fmt.Errorf("%w: there is no object %s", vectorstore.ErrQuery, q.Object))
+	}
+	if len(named) == 0 && len(e.Vectors) == 1 {
+		for name := range e.Vectors {
+			named = []vectorstore.Target{{Vector: name, Weight: 1}}
+		}
+	}
+	if len(named) == 0 {
+		return nil, vectorstore.Permanent(fmt.Errorf("%w: object %s has %d vectors: say which are compared",
+			vectorstore.ErrQuery, q.Object, len(e.Vectors)))
+	}
+	for i, t := range named {
+		if named[i].Near = e.Vectors[t.Vector]; named[i].Near == nil {
+			return nil, vectorstore.Permanent(fmt.Errorf("%w: object %s has no vector %q", vectorstore.ErrVector, q.Object, t.Vector))
+		}
+	}
+	return named, nil
+}
+
+// has reports whether an object has the vectors that are compared: all, or for the least distance one.
+func (e *entry) has(targets []target, how vectorstore.Combination) bool {
+	n := 0
+	for i := range targets {
+		if e.Vectors[targets[i].Vector] != nil {
+			n++
+		}
+	}
+	return n == len(targets) || n > 0 && how == vectorstore.Minimum
+}
+
+// distance is infinite where the object lacks the vector.
+func (e *entry) distance(t target) float64 {
+	if e.Vectors[t.Vector] == nil {
+		return math.Inf(1)
+	}
+	return 1 - max(-1, min(1, dot(e.Vectors[t.Vector], t.Near)/t.norm/e.norms[t.Vector]))
+}
+
+// combine sets the distances of candidates, of each of which there is one distance a target.
+func combine(how vectorstore.Combination, targets []target, all []candidate, distances []float64) {
+	n := len(targets)
+	if how == vectorstore.RelativeScore {
+		for t := range targets {
+			scale(len(all), func(i int) *float64 { return &distances[i*n+t] })
+		}
+	}
+	for i := range all {
+		row := distances[i*n : (i+1)*n]
+		switch how {
+		case vectorstore.Minimum:
+			all[i].distance = slices.Min(row)
+		default:
+			for t, d := range row {
+				if how == vectorstore.WeightedSum || how == vectorstore.RelativeScore {
+					d *= float64(targets[t].Weight)
+				}
+				all[i].distance += d
+			}
+			if how == vectorstore.Average {
+				all[i].distance /= float64(n)
+			}
+		}
+	}
+}
+
+// scale brings n values to 0 to 1. Where all are equal, they are 0.
+func scale(n int, at func(i int) *float64) {
+	if n == 0 {
+		return
+	}
+	low, high := math.Inf(1), math.Inf(-1)
+	for i := range n {
+		low, high = min(low, *at(i)), max(high, *at(i))
+	}
+	for i := range n {
+		if *at(i) -= low; high > low {
+			*at(i) /= high - low
+		}
+	}
+}
+
+// fuse makes one list of what is near and what has the keywords, with scores alone.
+func fuse(q vectorstore.Query, near, keywords []candidate) []candidate {
+	alpha := cmp.Or(q.Alpha, vectorstore.DefaultAlpha)
+	if !q.RankedFusion { // the best is 1, the worst 0
+		scale(len(near), func(i int) *float64 { return &near[i].distance })
+		scale(len(keywords), func(i int) *float64 { return &keywords[i].score })
+	}
+	scores := map[*entry]float64{}
+	slices.SortFunc(near, candidate.compare)
+	slices.SortFunc(keywords, candidate.compare)
+	const ranks = 60 // as is usual, so that the first ranks do not decide alone
+	for i, c := range near {
+		part := 1 - c.distance
+		if q.RankedFusion {
+			part = 1 / float64(ranks+i+1)
+		}
+		scores[c.entry] += alpha * part
+	}
+	for i, c := range keywords {
+		part := c.score
+		if q.RankedFusion {
+			part = 1 / float64(ranks+i+1)
+		} else if keywords[0].score == keywords[len(keywords)-1].score {
+			part = 1 // all are as good as the best
+		}
+		scores[c.entry] += (1 - alpha) * part
+	}
+	out := make([]candidate, 0, len(scores))
+	for e, score := range scores {
+		out = append(out, candidate{entry: e, score: score})
+	}
+	return out
+}
+
+// grouped returns the candidates group after group, and the value of each one's group.
+func grouped(found []candidate, by vectorstore.GroupBy) (out []candidate, names []string) {
+	var order []string
+	members := map[string][]candidate{}
+	for _, c := range found {
+		for _, name := range vectorstore.GroupNames(c.Properties[by.Property]) {
+			if _, known := members[name]; !known {
+				if len(order) == by.Groups {
+					continue
+				}
+				order = append(order, name)
+			}
+			if len(members[name]) < by.Each {
+				members[name] = append(members[name], c)
+			}
+		}
+	}
+	for _, name := range order {
+		for _, c := range members[name] {
+			out, names = append(out, c), append(names, name)
+		}
+	}
+	return out, names
+}
