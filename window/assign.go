@@ -28,10 +28,10 @@ func (o *Operator[K, V, A, R]) assign(t Timestamp, v V, emit func(Result[K, R]))
 		return o.missed(t)
 	}
 	id := o.keys.get(o.key(v), o.options.MaxKeys)
-	if id < 0 || !o.room(&o.keys.slots[id]) {
+	if id < 0 || !o.room(o.keys.at(id)) {
 		return Refused
 	}
-	s := &o.keys.slots[id]
+	s := o.keys.at(id)
 	outcome := Late
 	for _, w := range o.bounds {
 		e := s.open(w, o.options.Deterministic && w.last() <= o.now)
@@ -134,7 +134,7 @@ func (o *Operator[K, V, A, R]) intoCount(t Timestamp, v V, emit func(Result[K, R
 	if id < 0 {
 		return Refused
 	}
-	s := &o.keys.slots[id]
+	s := o.keys.at(id)
 	if len(s.entries) == 0 {
 		s.entries = append(s.entries, entry[A]{window: Window{t, t + 1}, timer: noTimer, early: noTimer})
 	}
@@ -165,7 +165,7 @@ func (o *Operator[K, V, A, R]) intoSession(t Timestamp, v V, emit func(Result[K,
 	if id < 0 {
 		return Refused
 	}
-	s := &o.keys.slots[id]
+	s := o.keys.at(id)
 	if o.options.MaxWindowsPerKey > 0 && len(s.entries) >= o.options.MaxWindowsPerKey && !o.joins(s, own) {
 		return Refused
 	}

@@ -104,7 +104,7 @@ func run(b *testing.B, es []click, a Assigner, shared bool) {
 	for range b.N {
 		op := summing(b, a)
 		if !shared {
-			op.sliding = nil
+			op.unshare()
 		}
 		for i := range es {
 			if _, err := op.Process(0, es[i].at, es[i], emit); err != nil {

@@ -71,9 +71,13 @@ func (o *Operator[K, V, A, R]) fire(emit func(Result[K, R])) {
 
 // fireEntries looks at the keys that are due at an instant.
 func (o *Operator[K, V, A, R]) fireEntries(at Timestamp, ids []int32, emit func(Result[K, R])) {
+	if o.alike && at < MaxTimestamp-1 { // where ends saturate, windows with different starts end together
+		o.fireAlike(at, ids, emit)
+		return
+	}
 	o.due = o.due[:0]
 	for _, id := range ids {
-		s := &o.keys.slots[id]
+		s := o.keys.at(id)
 		for i := range s.entries {
 			e := &s.entries[i]
 			if e.timer != at {
@@ -81,17 +85,38 @@ func (o *Operator[K, V, A, R]) fireEntries(at Timestamp, ids []int32, emit func(
 			}
 			e.timer = noTimer
 			if kind, ok := o.dueKind(e, at); ok {
-				o.due = append(o.due, dueWindow{e.window, o.prefix(s.key), id, int32(i), kind})
+				o.due = append(o.due, dueWindow{e.window, o.keys.order.prefix(s.key), id, int32(i), kind})
 			}
 		}
 	}
 	o.sortDue()
 	for _, d := range o.due {
-		s := &o.keys.slots[d.id]
+		s := o.keys.at(d.id)
 		o.emitEntry(s, &s.entries[d.pos], d.kind, emit)
 	}
 	for _, id := range ids {
 		o.settle(id, at)
+	}
+}
+
+// fireAlike is fireEntries where all that is due is one window, so that results come in the order of the keys.
+func (o *Operator[K, V, A, R]) fireAlike(at Timestamp, ids []int32, emit func(Result[K, R])) {
+	for some := range slices.Chunk(o.keys.inOrder(ids), nearby) {
+		o.keys.fetch(some)
+		for _, r := range some {
+			s := o.keys.at(r.id)
+			for i := range s.entries {
+				e := &s.entries[i]
+				if e.timer != at {
+					continue
+				}
+				e.timer = noTimer
+				if kind, ok := o.dueKind(e, at); ok {
+					o.emitEntry(s, e, kind, emit)
+				}
+			}
+			o.settle(r.id, at)
+		}
 	}
 }
 
@@ -105,7 +130,7 @@ func (o *Operator[K, V, A, R]) sortDue() {
 		case a.prefix != b.prefix:
 			return cmp.Compare(a.prefix, b.prefix)
 		}
-		return cmp.Compare(o.keys.slots[a.id].key, o.keys.slots[b.id].key)
+		return cmp.Compare(o.keys.at(a.id).key, o.keys.at(b.id).key)
 	})
 }
 
@@ -135,7 +160,7 @@ func (o *Operator[K, V, A, R]) nextEarly(t Timestamp, w Window) Timestamp {
 
 // settle removes what is over and schedules the rest of a key that was due.
 func (o *Operator[K, V, A, R]) settle(id int32, at Timestamp) {
-	s := &o.keys.slots[id]
+	s := o.keys.at(id)
 	kept := 0
 	for i := range s.entries {
 		e := &s.entries[i]

@@ -1,20 +1,49 @@
 package window
 
-import "slices"
+import (
+	"hash/maphash"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"unsafe"
+)
 
 // keyTable holds the windows of each key. A key without windows stays for a while, since its next event is often near.
+//
+// What an event costs is cache misses, so its state is near: an open-addressing index of eight bytes an entry, and pages of slots, which
+// stay where they are and have room for the first window of each key.
 type keyTable[K Key, A any] struct {
-	index   map[K]int32
-	slots   []slot[K, A]
-	free    []int32
-	inserts int // since the last sweep
+	index   []uint64 // half of the hash and the id+1 of a slot; 0 is free. The hash's low bits say where.
+	hash    func(K) uint32
+	pages   []*page[K, A]
+	sliced  bool // keys have slices
+	used    int
+	made    int32   // ids given out so far
+	free    []int32 // of these, what is not in use
+	inserts int     // since the last sweep
+
+	order   ordering[K]
+	stale   []bool // by id, of keys that have slices: what was merged of them is not what they have
+	ranks   []ranked
+	spare   []ranked
+	fetched int // so that fetch is not optimized away
 }
+
+// page is memory for the slots of consecutive ids.
+type page[K Key, A any] struct {
+	slots [pageSize]slot[K, A]
+}
+
+const (
+	pageBits = 8
+	pageSize = 1 << pageBits
+)
 
 // slot is one key.
 type slot[K Key, A any] struct {
 	key     K
 	entries []entry[A]
-	cells   *cells[A] // of sliding windows that share slices
+	cells   *cells[A] // of sliding windows that share slices; else nil
 	last    Timestamp // of its events, for expiry
 	expiry  Timestamp // when expiry is looked at; noTimer
 	used    bool
@@ -39,41 +68,130 @@ type entry[A any] struct {
 // noTimer is no time at which anything is due.
 const noTimer = MinTimestamp
 
-func newKeyTable[K Key, A any]() keyTable[K, A] { return keyTable[K, A]{index: make(map[K]int32)} }
+func newKeyTable[K Key, A any](sliced bool) keyTable[K, A] {
+	return keyTable[K, A]{index: make([]uint64, 64), hash: hashOf[K](), sliced: sliced, order: newOrdering[K]()}
+}
+
+// hashOf hashes keys with a seed of its own, so that nobody can choose keys that collide. Nothing that is emitted depends on it.
+func hashOf[K Key]() func(K) uint32 {
+	if reflect.TypeFor[K]().Kind() == reflect.String {
+		seed := maphash.MakeSeed()
+		return func(k K) uint32 { return uint32(maphash.String(seed, *(*string)(unsafe.Pointer(&k)))) } // K's kind is string
+	}
+	number, seed := numberOf[K](), rand.Uint64()
+	return func(k K) uint32 {
+		h := (number(k) ^ seed) * 0x9e3779b97f4a7c15
+		h = (h ^ h>>32) * 0xd6e8feb86659fd93
+		return uint32(h >> 32)
+	}
+}
+
+func (t *keyTable[K, A]) at(id int32) *slot[K, A] {
+	return &t.pages[id>>pageBits].slots[id&(pageSize-1)]
+}
 
 func (s *slot[K, A]) empty() bool { return len(s.entries) == 0 && (s.cells == nil || s.cells.empty()) }
 
+// find looks the key up; -1 without it.
+func (t *keyTable[K, A]) find(k K) int32 {
+	h := t.hash(k)
+	mask := uint32(len(t.index) - 1)
+	for i := h & mask; ; i = (i + 1) & mask {
+		e := t.index[i]
+		if e == 0 {
+			return -1
+		}
+		if uint32(e>>32) == h {
+			if id := int32(uint32(e)) - 1; t.at(id).key == k {
+				return id
+			}
+		}
+	}
+}
+
 // get finds the key or makes it; it is -1 when max keys have open windows.
 func (t *keyTable[K, A]) get(k K, limit int) int32 {
-	if id, ok := t.index[k]; ok {
+	if id := t.find(k); id >= 0 {
 		return id
 	}
-	if t.inserts++; t.inserts > 2*len(t.index)+1024 {
+	if t.inserts++; t.inserts > 2*t.used+1024 {
 		t.sweep(false)
 	}
-	if limit > 0 && len(t.index) >= limit {
-		if t.sweep(true); len(t.index) >= limit {
+	if limit > 0 && t.used >= limit {
+		if t.sweep(true); t.used >= limit {
 			return -1
 		}
 	}
-	var id int32
-	if n := len(t.free); n > 0 {
-		id, t.free = t.free[n-1], t.free[:n-1]
-	} else {
-		id = int32(len(t.slots))
-		t.slots = append(t.slots, slot[K, A]{})
+	if 4*(t.used+1) > 3*len(t.index) {
+		t.grow()
 	}
-	s := &t.slots[id]
+	id := t.take()
+	s := t.at(id)
 	s.key, s.used, s.idle, s.last, s.expiry = k, true, false, MinTimestamp, noTimer
-	t.index[k] = id
+	t.put(uint64(t.hash(k))<<32 | uint64(id+1))
+	t.order.see(k)
+	t.used++
 	return id
+}
+
+func (t *keyTable[K, A]) put(e uint64) {
+	mask := uint32(len(t.index) - 1)
+	i := uint32(e>>32) & mask
+	for t.index[i] != 0 {
+		i = (i + 1) & mask
+	}
+	t.index[i] = e
+}
+
+func (t *keyTable[K, A]) grow() {
+	old := t.index
+	t.index = make([]uint64, 2*len(old))
+	for _, e := range old {
+		if e != 0 {
+			t.put(e)
+		}
+	}
+}
+
+// take is a free slot.
+func (t *keyTable[K, A]) take() int32 {
+	if n := len(t.free); n > 0 {
+		id := t.free[n-1]
+		t.free = t.free[:n-1]
+		return id
+	}
+	id := t.made
+	if int(id>>pageBits) == len(t.pages) {
+		t.pages = append(t.pages, newPage[K, A](t.sliced))
+		if t.sliced {
+			t.stale = append(t.stale, make([]bool, pageSize)...)
+		}
+	}
+	t.made++
+	return id
+}
+
+func newPage[K Key, A any](sliced bool) *page[K, A] {
+	p := &page[K, A]{}
+	if sliced {
+		cs := newCellsPage[A]()
+		for i := range p.slots {
+			p.slots[i].cells = &cs[i]
+		}
+		return p
+	}
+	first := make([]entry[A], pageSize)
+	for i := range p.slots {
+		p.slots[i].entries = first[i : i : i+1]
+	}
+	return p
 }
 
 // sweep forgets keys that are empty and were so at the last sweep, or all that are.
 func (t *keyTable[K, A]) sweep(all bool) {
 	t.inserts = 0
-	for i := range t.slots {
-		s := &t.slots[i]
+	for id := range t.made {
+		s := t.at(id)
 		if !s.used {
 			continue
 		}
@@ -85,13 +203,25 @@ func (t *keyTable[K, A]) sweep(all bool) {
 			s.idle = true
 			continue
 		}
-		t.drop(int32(i))
+		t.drop(id)
 	}
 }
 
+// drop forgets a key. What follows it in the index moves up, so that it is still found.
 func (t *keyTable[K, A]) drop(id int32) {
-	s := &t.slots[id]
-	delete(t.index, s.key)
+	s := t.at(id)
+	mask := uint32(len(t.index) - 1)
+	i := t.hash(s.key) & mask
+	for int32(uint32(t.index[i]))-1 != id {
+		i = (i + 1) & mask
+	}
+	for j := (i + 1) & mask; t.index[j] != 0; j = (j + 1) & mask {
+		if home := uint32(t.index[j]>>32) & mask; (j-home)&mask >= (j-i)&mask {
+			t.index[i], i = t.index[j], j
+		}
+	}
+	t.index[i] = 0
+	t.used--
 	var zero K
 	s.key, s.used = zero, false
 	t.free = append(t.free, id)
@@ -100,8 +230,8 @@ func (t *keyTable[K, A]) drop(id int32) {
 // open counts the keys with windows.
 func (t *keyTable[K, A]) open() int {
 	n := 0
-	for i := range t.slots {
-		if s := &t.slots[i]; s.used && !s.empty() {
+	for id := range t.made {
+		if s := t.at(id); s.used && !s.empty() {
 			n++
 		}
 	}
@@ -110,14 +240,14 @@ func (t *keyTable[K, A]) open() int {
 
 // sorted are the keys with windows, in order.
 func (t *keyTable[K, A]) sorted() []int32 {
-	ids := make([]int32, 0, len(t.index))
-	for i := range t.slots {
-		if s := &t.slots[i]; s.used && !s.empty() {
-			ids = append(ids, int32(i))
+	ids := make([]int32, 0, t.used)
+	for id := range t.made {
+		if s := t.at(id); s.used && !s.empty() {
+			ids = append(ids, id)
 		}
 	}
 	slices.SortFunc(ids, func(a, b int32) int {
-		x, y := t.slots[a].key, t.slots[b].key
+		x, y := t.at(a).key, t.at(b).key
 		switch {
 		case x < y:
 			return -1

@@ -2,9 +2,7 @@ package window
 
 import (
 	"fmt"
-	"reflect"
 	"time"
-	"unsafe"
 )
 
 // Operator is the windows of a stream: a state machine without a clock, goroutines or I/O. Its results are a function of the calls made.
@@ -18,7 +16,6 @@ type Operator[K Key, V, A, R any] struct {
 	key       func(V) K
 	aggregate Aggregator[V, A, R]
 	rejects   func(V) bool
-	prefix    func(K) uint64
 
 	marks    *Combiner
 	partAt   int // the partition of the last event, and where it stands: events often follow their like
@@ -28,6 +25,8 @@ type Operator[K Key, V, A, R any] struct {
 	keys    keyTable[K, A]
 	timers  timers
 	sliding *slider // nil unless windows share slices
+	carried carriage[K, A]
+	alike   bool // what is due at one instant is one window
 	ids     *idMemory
 	counts  [outcomes]uint64
 	totals  Counts
@@ -50,7 +49,7 @@ func New[K Key, V, A, R any](key func(V) K, a Assigner, g Aggregator[V, A, R], o
 		return nil, fmt.Errorf("%w: the key function and the aggregator are required", ErrOptions)
 	}
 	a.strict = a.strict || a.kind == session && o.Deterministic
-	op := &Operator[K, V, A, R]{assigner: a, options: o, key: key, aggregate: g, prefix: prefixOf[K]()}
+	op := &Operator[K, V, A, R]{assigner: a, options: o, key: key, aggregate: g}
 	if r, ok := any(g).(Rejecter[V]); ok {
 		op.rejects = r.Rejects
 	}
@@ -63,44 +62,17 @@ func New[K Key, V, A, R any](key func(V) K, a Assigner, g Aggregator[V, A, R], o
 func (o *Operator[K, V, A, R]) reset() {
 	o.marks = NewCombiner(o.options.Partitions)
 	o.part, o.greatest = nil, MinTimestamp
-	o.keys = newKeyTable[K, A]()
 	o.timers = newTimers()
-	o.sliding = nil
+	o.sliding, o.carried = nil, carriage[K, A]{}
 	if t := o.options.Trigger; o.assigner.kind == sliding && o.assigner.slide < o.assigner.size &&
 		t == (Trigger{LateCount: 1}) && o.options.Accumulation == Accumulating {
 		o.sliding = newSlider(o.assigner, o.options.AllowedLateness)
 	}
+	o.keys = newKeyTable[K, A](o.sliding != nil)
+	// Otherwise windows with different ends or starts may be due together.
+	o.alike = o.assigner.kind != session && o.options.Trigger.EarlyInterval == 0 && !o.options.Deterministic
 	o.ids = newIDMemory(o.options.IDHorizon, o.options.MaxIDs)
 	o.counts, o.totals = [outcomes]uint64{}, Counts{}
-}
-
-// prefixOf maps keys to numbers in the same order, equal ones aside, so that sorting looks at few keys.
-func prefixOf[K Key]() func(K) uint64 {
-	switch reflect.TypeFor[K]().Kind() {
-	case reflect.String:
-		return func(k K) uint64 {
-			s := *(*string)(unsafe.Pointer(&k)) // K's kind is string
-			if len(s) >= 8 {
-				b := s[:8]
-				return uint64(b[0])<<56 | uint64(b[1])<<48 | uint64(b[2])<<40 | uint64(b[3])<<32 |
-					uint64(b[4])<<24 | uint64(b[5])<<16 | uint64(b[6])<<8 | uint64(b[7])
-			}
-			var p uint64
-			for i := range len(s) {
-				p |= uint64(s[i]) << (56 - 8*i)
-			}
-			return p
-		}
-	case reflect.Uint32:
-		return func(k K) uint64 { return uint64(*(*uint32)(unsafe.Pointer(&k))) }
-	case reflect.Uint64:
-		return func(k K) uint64 { return *(*uint64)(unsafe.Pointer(&k)) }
-	case reflect.Int32:
-		return func(k K) uint64 { return uint64(*(*int32)(unsafe.Pointer(&k))) ^ 1<<63 }
-	case reflect.Int64:
-		return func(k K) uint64 { return uint64(*(*int64)(unsafe.Pointer(&k))) ^ 1<<63 }
-	}
-	return func(k K) uint64 { return uint64(*(*int)(unsafe.Pointer(&k))) ^ 1<<63 }
 }
 
 // Process puts one event into its windows, moves the watermark of its partition, and emits what that completes. The event is judged

@@ -14,6 +14,11 @@ import (
 	"github.com/tidemark-go/tidemark/window/aggregate"
 )
 
+// unshare gives each window of a new operator an accumulator of its own, where they would share slices.
+func (o *Operator[K, V, A, R]) unshare() {
+	o.sliding, o.keys = nil, newKeyTable[K, A](false)
+}
+
 // runLines processes "key time" events and "watermark time" lines, and tells what came.
 func runLines(t *testing.T, a Assigner, o Options, lines ...string) []string {
 	t.Helper()

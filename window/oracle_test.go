@@ -321,7 +321,7 @@ func runFlink(t *testing.T, c flinkCase, shared bool) (rows []flinkRow, late []i
 		t.Fatal(err)
 	}
 	if !shared {
-		op.sliding = nil
+		op.unshare()
 	}
 	rows, late = []flinkRow{}, []int{}
 	for i, e := range c.Input {

@@ -1,7 +1,6 @@
 package window
 
 import (
-	"cmp"
 	"math/bits"
 	"slices"
 	"sort"
@@ -21,6 +20,9 @@ type slider struct {
 	per, span           int64         // slices in a slide and in a window
 	lateness            time.Duration
 	timers              timers
+	kept                int64 // the first slice that is kept where windows fire
+	memo                int64 // a window's number, and that window
+	memoized            Window
 }
 
 func newSlider(a Assigner, lateness time.Duration) *slider {
@@ -28,6 +30,7 @@ func newSlider(a Assigner, lateness time.Duration) *slider {
 		size: a.size, slide: a.slide, offset: floorMod(Timestamp(a.offset), a.slide, 0), rest: a.size % a.slide, per: 1,
 		span: int64(a.size / a.slide), lateness: lateness, timers: newTimers(),
 	}
+	z.memoized = z.windowAt(0)
 	if z.rest > 0 {
 		z.per = 2
 		z.span = 2*z.span + 1
@@ -77,6 +80,13 @@ func floorDiv(a, b int64) int64 {
 
 // window is the window of a number.
 func (z *slider) window(n int64) Window {
+	if n != z.memo {
+		z.memo, z.memoized = n, z.windowAt(n)
+	}
+	return z.memoized
+}
+
+func (z *slider) windowAt(n int64) Window {
 	start := MaxTimestamp
 	if n < 0 {
 		start = MinTimestamp
@@ -120,35 +130,68 @@ func (z *slider) firstKept(watermark Timestamp) int64 {
 	return z.firstOpen(watermark.Add(-z.lateness))
 }
 
-// cells are the slices of one key, oldest first. Windows that fire one after the other share most of their slices, so the merge of
-// these is kept as two stacks: each slice below mid has in suffix the merge of itself and all up to mid, and back is the merge of those
-// from mid to top. A window is then one suffix and back; when its start passes mid, the suffixes are made anew: two merges a slice.
+// cells are the slices of one key, oldest first.
 type cells[A any] struct {
 	list     []cell[A]
 	head     int
-	mid, top int64 // mid = top = noSlice: nothing is kept
-	back     A
-	due      int64 // the next window to fire
-	waits    bool  // due is set
+	merged   *stacks[A] // nil until there are more than few
+	due      int64      // the next window to fire, or one before it
 	cleaning Timestamp
+	waits    bool // due is set
 }
 
 type cell[A any] struct {
-	slice       int64
-	acc, suffix A
+	slice int64
+	acc   A
 }
 
-const noSlice = -1 << 63
+// stacks are merges of many slices. Windows that fire one after the other share most of theirs: front has, for each slice below mid,
+// the merge of itself and all up to mid, the oldest last, and back is the merge of those from mid to top. A window is then one of
+// front and back; when its start passes mid, front is made anew: two merges a slice.
+type stacks[A any] struct {
+	mid, top int64 // noSlice: nothing is kept
+	front    []cell[A]
+	back     A
+}
 
-func newCells[A any]() *cells[A] { return &cells[A]{mid: noSlice, top: noSlice, cleaning: noTimer} }
+const (
+	noSlice = -1 << 63
+	few     = 4 // slices that are merged one by one
+	inline  = 2 // slices of a key that have room without an allocation
+)
+
+// newCellsPage is memory for the cells of a page of keys.
+func newCellsPage[A any]() []cells[A] {
+	cs, list := make([]cells[A], pageSize), make([]cell[A], pageSize*inline)
+	for i := range cs {
+		cs[i] = cells[A]{list: list[i*inline : i*inline : (i+1)*inline], cleaning: noTimer}
+	}
+	return cs
+}
 
 func (c *cells[A]) live() []cell[A] { return c.list[c.head:] }
 
 func (c *cells[A]) empty() bool { return c.head == len(c.list) }
 
+// first is the oldest slice, if there is one.
+func (c *cells[A]) first() int64 {
+	if c.empty() {
+		return noSlice
+	}
+	return c.list[c.head].slice
+}
+
 // from is the position of the first cell that is not before the slice.
 func (c *cells[A]) from(slice int64) int {
 	live := c.live()
+	if len(live) <= few {
+		for i := range live {
+			if live[i].slice >= slice {
+				return i
+			}
+		}
+		return len(live)
+	}
 	return sort.Search(len(live), func(i int) bool { return live[i].slice >= slice })
 }
 
@@ -174,8 +217,8 @@ func (c *cells[A]) insert(pos int, slice int64) {
 
 // changed forgets merges that a slice is in.
 func (c *cells[A]) changed(slice int64) {
-	if slice < c.top {
-		c.mid, c.top = noSlice, noSlice
+	if c.merged != nil && slice < c.merged.top {
+		c.merged.top = noSlice
 	}
 }
 
@@ -209,10 +252,8 @@ func (o *Operator[K, V, A, R]) intoSlices(t Timestamp, v V, emit func(Result[K, 
 	if id < 0 {
 		return Refused
 	}
-	s := &o.keys.slots[id]
-	if s.cells == nil {
-		s.cells = newCells[A]()
-	}
+	s := o.keys.at(id)
+	o.keys.stale[id] = true
 	c := s.cells
 	if o.options.Deterministic && z.window(first).last() <= o.now {
 		return o.besideSlices(id, s, first, last, v)
@@ -273,50 +314,117 @@ func (o *Operator[K, V, A, R]) require(c *cells[A], n int64, id int32) {
 	}
 }
 
-// fireShared fires the windows that end at an instant, in the order of their keys. Keys that fired one window before come sorted.
+// carriage has what the window that fired last has passed on to the next: keys in order, with what they have in both windows. Most keys
+// have no events from one window to the next, and their next result is made without a look at their state.
+type carriage[K Key, A any] struct {
+	window int64 // which is to fire next
+	list   []carried[K, A]
+	common int // bytes that the prefixes of list leave out
+	next   []carried[K, A]
+}
+
+type carried[K Key, A any] struct {
+	ranked
+	key   K
+	acc   A
+	until int64 // the last window for which acc is all of the key, as long as it is not stale
+}
+
+// fireShared fires the windows that end at an instant, in the order of their keys.
 func (o *Operator[K, V, A, R]) fireShared(at Timestamp, emit func(Result[K, R])) {
-	b := o.sliding.timers.take()
-	o.due = o.due[:0]
-	for _, id := range b.ids {
-		o.due = append(o.due, dueWindow{prefix: o.prefix(o.keys.slots[id].key), id: id})
+	z := o.sliding
+	b := z.timers.take()
+	z.kept = z.firstKept(at) * z.per
+	fresh := o.keys.inOrder(b.ids)
+	if len(o.carried.list) > 0 && z.window(o.carried.window).last() == at {
+		fresh = o.fireCarried(fresh, at, emit)
 	}
-	o.sortDue()
-	carried := b.carried
-	for _, d := range o.due {
-		key := o.keys.slots[d.id].key
-		for len(carried) > 0 && cmp.Less(o.keys.slots[carried[0]].key, key) {
-			o.fireKey(carried[0], at, emit)
-			carried = carried[1:]
+	for some := range slices.Chunk(fresh, nearby) {
+		o.keys.fetch(some)
+		for _, r := range some {
+			o.fireKey(r, at, emit)
 		}
-		o.fireKey(d.id, at, emit)
 	}
-	for _, id := range carried {
-		o.fireKey(id, at, emit)
+	z.timers.release(b)
+	c := &o.carried
+	c.list, c.next, c.common = c.next, c.list, len(o.keys.order.common)
+	clear(c.next)
+	if c.next = c.next[:0]; len(c.list) > 0 {
+		z.timers.bucket(z.window(c.window).last())
 	}
-	o.sliding.timers.release(b)
+}
+
+// fireCarried fires what was passed on, and of the others those that come before the last of it; it returns the rest.
+func (o *Operator[K, V, A, R]) fireCarried(fresh []ranked, at Timestamp, emit func(Result[K, R])) []ranked {
+	list, n := o.carried.list, o.carried.window
+	w := o.sliding.window(n)
+	o.carried.window = n + 1
+	if o.carried.common != len(o.keys.order.common) {
+		for i := range list {
+			list[i].prefix = o.keys.order.prefix(list[i].key)
+		}
+	}
+	for i := range list {
+		c := &list[i]
+		for len(fresh) > 0 && (fresh[0].prefix < c.prefix || fresh[0].prefix == c.prefix && o.keys.at(fresh[0].id).key < c.key) {
+			o.fireKey(fresh[0], at, emit)
+			fresh = fresh[1:]
+		}
+		for len(fresh) > 0 && fresh[0].id == c.id { // it was required before, and comes here
+			fresh = fresh[1:]
+		}
+		if o.keys.stale[c.id] || n >= c.until {
+			o.fireWindow(c.ranked, n, emit)
+			continue
+		}
+		o.emit(Result[K, R]{w, c.key, o.aggregate.Result(&c.acc), OnTime}, emit)
+		o.carried.next = append(o.carried.next, *c)
+	}
+	return fresh
 }
 
 // fireKey fires the window of a key that is due at an instant, if it is.
-func (o *Operator[K, V, A, R]) fireKey(id int32, at Timestamp, emit func(Result[K, R])) {
-	s := &o.keys.slots[id]
+func (o *Operator[K, V, A, R]) fireKey(r ranked, at Timestamp, emit func(Result[K, R])) {
+	if c := o.keys.at(r.id).cells; c.waits && o.sliding.window(c.due).last() == at {
+		o.fireWindow(r, c.due, emit)
+	}
+}
+
+// fireWindow fires a window of a key, and sees to it that the next one will.
+func (o *Operator[K, V, A, R]) fireWindow(r ranked, n int64, emit func(Result[K, R])) {
+	z, s := o.sliding, o.keys.at(r.id)
 	c := s.cells
-	if c == nil || !c.waits || o.sliding.window(c.due).last() != at {
-		return
-	}
-	n := c.due
 	o.emitShared(s, n, OnTime, emit)
-	c.prune(o.sliding.firstKept(at) * o.sliding.per)
-	c.due, c.waits = o.nextDue(s, n+1)
-	if !c.waits {
-		o.cleanCells(id, c)
+	whole, until := o.carries(s, n)
+	c.prune(z.kept)
+	if c.due, c.waits = o.nextDue(s, n+1); !c.waits {
+		o.cleanCells(r.id, c)
 		return
 	}
-	b := o.sliding.timers.bucket(o.sliding.window(c.due).last())
-	if c.due == n+1 {
-		b.carried = append(b.carried, id)
-	} else {
-		b.ids = append(b.ids, id)
+	next := z.window(c.due).last()
+	if c.due != n+1 || next == z.window(n).last() {
+		z.timers.add(next, r.id)
+		return
 	}
+	p := carried[K, A]{ranked: r, key: s.key, until: n}
+	if whole {
+		p.acc, p.until = o.scratch, until
+		o.keys.stale[r.id] = false
+	}
+	o.carried.window = c.due
+	o.carried.next = append(o.carried.next, p)
+}
+
+// carries says whether the window after n has of a key just what n has, and until which window that goes on.
+func (o *Operator[K, V, A, R]) carries(s *slot[K, A], n int64) (whole bool, until int64) {
+	z, c := o.sliding, s.cells
+	live := c.live()
+	i := c.from(n * z.per)
+	if len(s.entries) > 0 || i == len(live) || live[len(live)-1].slice >= n*z.per+z.span {
+		return false, 0
+	}
+	until = floorDiv(live[i].slice, z.per)
+	return until > n, until
 }
 
 // nextDue is the first window of a key from n on that has events.
@@ -396,31 +504,49 @@ func (o *Operator[K, V, A, R]) mergeCells(c *cells[A], n int64, into *A) bool {
 
 // mergeShared is mergeCells for windows in order, by the two stacks.
 func (o *Operator[K, V, A, R]) mergeShared(c *cells[A], n int64, into *A) bool {
-	var zero A
-	from, to := n*o.sliding.per, (n*o.sliding.per)+o.sliding.span
 	live := c.live()
+	if len(live) <= few {
+		return o.mergeCells(c, n, into)
+	}
+	from, to := n*o.sliding.per, n*o.sliding.per+o.sliding.span
+	if c.merged == nil {
+		c.merged = &stacks[A]{top: noSlice}
+	}
+	m := c.merged
+	if m.top == noSlice || from >= m.mid || to < m.top {
+		o.restack(c, from, to)
+	}
+	for i := c.from(m.top); i < len(live) && live[i].slice < to; i++ {
+		o.aggregate.Merge(&m.back, live[i].acc)
+	}
+	m.top = to
+	for n := len(m.front); n > 0 && m.front[n-1].slice < from; n-- {
+		m.front[n-1] = cell[A]{}
+		m.front = m.front[:n-1]
+	}
+	if n := len(m.front); n > 0 {
+		o.aggregate.Merge(into, m.front[n-1].acc)
+	}
+	if m.top > m.mid {
+		o.aggregate.Merge(into, m.back)
+	}
 	first := c.from(from)
-	if c.top == noSlice || from >= c.mid || to < c.top {
-		end := c.from(to)
-		for i := end - 1; i >= first; i-- {
-			live[i].suffix = zero
-			o.aggregate.Merge(&live[i].suffix, live[i].acc)
-			if i+1 < end {
-				o.aggregate.Merge(&live[i].suffix, live[i+1].suffix)
-			}
+	return first < len(live) && live[first].slice < to
+}
+
+// restack makes front of the slices of a window.
+func (o *Operator[K, V, A, R]) restack(c *cells[A], from, to int64) {
+	var back A
+	m, live := c.merged, c.live()
+	clear(m.front)
+	m.front = m.front[:0]
+	for i := c.from(to) - 1; i >= 0 && live[i].slice >= from; i-- {
+		m.front = append(m.front, cell[A]{slice: live[i].slice})
+		n := len(m.front)
+		o.aggregate.Merge(&m.front[n-1].acc, live[i].acc)
+		if n > 1 {
+			o.aggregate.Merge(&m.front[n-1].acc, m.front[n-2].acc)
 		}
-		c.mid, c.top, c.back = to, to, zero
 	}
-	for i := c.from(c.top); i < len(live) && live[i].slice < to; i++ {
-		o.aggregate.Merge(&c.back, live[i].acc)
-	}
-	c.top = to
-	some := first < len(live) && live[first].slice < to
-	if first < len(live) && live[first].slice < c.mid {
-		o.aggregate.Merge(into, live[first].suffix)
-	}
-	if c.top > c.mid {
-		o.aggregate.Merge(into, c.back)
-	}
-	return some
+	m.mid, m.top, m.back = to, to, back
 }

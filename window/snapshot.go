@@ -44,7 +44,7 @@ func (o *Operator[K, V, A, R]) Snapshot(w io.Writer) error {
 	o.snapshotHead(s)
 	var acc []byte
 	for _, id := range o.keys.sorted() {
-		acc = o.snapshotKey(s, &o.keys.slots[id], acc)
+		acc = o.snapshotKey(s, o.keys.at(id), acc)
 	}
 	s.ids(0, o.ids.young)
 	s.ids(1, o.ids.old)
@@ -95,7 +95,7 @@ func flag(set bool, bit uint64) uint64 {
 
 func (o *Operator[K, V, A, R]) snapshotKey(w *snapshotWriter, s *slot[K, A], acc []byte) []byte {
 	w.begin(frameKey)
-	w.buf = appendKey(w.buf, s.key, o.prefix)
+	w.buf = appendKey(w.buf, s.key, o.keys.order.number)
 	w.int(int64(s.last))
 	w.int(int64(s.expiry))
 	w.uint(uint64(len(s.entries)))
@@ -191,7 +191,7 @@ func (o *Operator[K, V, A, R]) Restore(r io.Reader) error {
 // RestoreKeys is Restore from the snapshots of several operators, of the keys for which keep is true: from three operators that shared
 // the keys to two, for example. The watermark is the least of the snapshots'; a partition that several have stands at its greatest. Counts are added.
 func (o *Operator[K, V, A, R]) RestoreKeys(keep func(K) bool, rs ...io.Reader) error {
-	if len(o.keys.index) > 0 || o.counts != [outcomes]uint64{} || o.marks.combined > MinTimestamp {
+	if o.keys.used > 0 || o.counts != [outcomes]uint64{} || o.marks.combined > MinTimestamp {
 		return ErrNotEmpty
 	}
 	combined := MaxTimestamp
@@ -356,11 +356,11 @@ func (s *restoring[K, V, A, R]) key() error {
 		s.f.b = nil
 		return nil
 	}
-	if _, ok := o.keys.index[k]; ok {
+	if o.keys.find(k) >= 0 {
 		return fmt.Errorf("%w: a key comes twice", ErrSnapshot)
 	}
 	id := o.keys.get(k, 0)
-	slot := &o.keys.slots[id]
+	slot := o.keys.at(id)
 	slot.last, slot.expiry = Timestamp(s.f.int()), Timestamp(s.f.int())
 	if slot.expiry != noTimer && o.options.KeyExpiry > 0 {
 		o.timers.add(slot.expiry, id)
@@ -413,8 +413,7 @@ func (s *restoring[K, V, A, R]) cells(id int32, slot *slot[K, A]) error {
 	if o.sliding == nil || s.f.bad {
 		return nil
 	}
-	c := newCells[A]()
-	slot.cells = c
+	c := slot.cells
 	for ; n > 0 && !s.f.bad; n-- {
 		slice := s.f.int()
 		if i := len(c.list); i > 0 && slice <= c.list[i-1].slice || !o.sliding.real(slice) {
@@ -493,12 +492,12 @@ func (f *frame) bytes() []byte {
 	return b
 }
 
-func appendKey[K Key](dst []byte, k K, ordered func(K) uint64) []byte {
-	if reflect.TypeFor[K]().Kind() == reflect.String {
+func appendKey[K Key](dst []byte, k K, number func(K) uint64) []byte {
+	if number == nil {
 		s := *(*string)(unsafe.Pointer(&k))
 		return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 	}
-	return binary.AppendUvarint(dst, ordered(k))
+	return binary.AppendUvarint(dst, number(k))
 }
 
 func decodeKey[K Key](f *frame) (k K) {

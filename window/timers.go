@@ -10,11 +10,8 @@ type timers struct {
 	last    *bucket
 }
 
-// bucket has keys in the order of their coming. ids of carried are sorted by key; see slider.
-type bucket struct {
-	ids     []int32
-	carried []int32
-}
+// bucket has keys in the order of their coming.
+type bucket struct{ ids []int32 }
 
 func newTimers() timers { return timers{buckets: make(map[Timestamp]*bucket)} }
 
@@ -65,7 +62,7 @@ const spareBuckets = 4096
 
 func (t *timers) release(b *bucket) {
 	if len(t.spare) < spareBuckets {
-		b.ids, b.carried = b.ids[:0], b.carried[:0]
+		b.ids = b.ids[:0]
 		t.spare = append(t.spare, b)
 	}
 }
