@@ -14,6 +14,8 @@ func (o *Operator[K, V, A, R]) assign(t Timestamp, v V, emit func(Result[K, R]))
 		return o.intoSession(t, v, emit)
 	case o.assigner.kind == counting:
 		return o.intoCount(t, v, emit)
+	case o.assigner.kind == perEvent:
+		return o.intoTrail(t, v, emit)
 	case o.assigner.kind == tumbling:
 		start := t.Add(-floorMod(t, o.assigner.size, o.assigner.offset))
 		o.bounds = append(o.bounds[:0], Window{start, start.Add(o.assigner.size)})

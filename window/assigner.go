@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Assigner says which windows an event belongs to. It is a value; make it with Tumbling, Sliding, Session, Global, Count or Calendar.
+// Assigner says which windows an event belongs to. It is a value; make it with Tumbling, Sliding, PerEvent, Session, Global, Count or
+// Calendar.
 type Assigner struct {
 	kind        kind
 	size, slide time.Duration // of a session: size is the gap
@@ -27,6 +28,7 @@ const (
 	global
 	counting
 	calendar
+	perEvent
 )
 
 // Unit is a unit of the calendar.
@@ -55,6 +57,23 @@ func Tumbling(size time.Duration) Assigner { return Assigner{kind: tumbling, siz
 func Sliding(size, slide time.Duration) Assigner {
 	return Assigner{kind: sliding, size: size, slide: slide}
 }
+
+// PerEvent has a window that ends with each event, and reaches back by size: the last five minutes at each click, as SQL's RANGE BETWEEN
+// INTERVAL ... PRECEDING AND CURRENT ROW and Kafka Streams' sliding windows. Both ends count: the window of an event at t is [t-size, t+1 ns).
+// Events of a key at one instant have one window, and one result.
+//
+//	events    a   b c       d
+//	         )|
+//	       |-----)|
+//	       |-------)|
+//	               |-------)|           size
+//
+// An event counts in the windows that end with it or up to size later. It is Late when all of these are gone; where only its own is, it has no
+// result but counts in the others. Operator.Query reads such a window at any time, also while no event ends it.
+//
+// An event costs O(log d) where d is how many instants are out of order with it, and O(log n) where it comes after the watermark and
+// n instants are kept; so does a result, if the aggregate is no Remover.
+func PerEvent(size time.Duration) Assigner { return Assigner{kind: perEvent, size: size} }
 
 // Session gathers the events of a key that follow one another by at most the gap; the window is [first, last+gap).
 //
@@ -102,6 +121,10 @@ func (a Assigner) validate() error {
 		if a.size <= 0 {
 			fail("gap %v must be positive", a.size)
 		}
+	case perEvent:
+		if a.size <= 0 {
+			fail("size %v must be positive", a.size)
+		}
 	case counting:
 		if a.count < 1 {
 			fail("count %d must be positive", a.count)
@@ -121,7 +144,7 @@ func (a Assigner) validate() error {
 }
 
 // Windows calls yield with each window that an event at t is in, in order of their starts. A session's is the window of the event
-// alone, before merging; Count has none, since its windows are not cut by time.
+// alone, before merging, and that of PerEvent the one that ends with it; Count has none, since its windows are not cut by time.
 func (a Assigner) Windows(t Timestamp, yield func(Window)) {
 	switch a.kind {
 	case tumbling:
@@ -135,6 +158,8 @@ func (a Assigner) Windows(t Timestamp, yield func(Window)) {
 		yield(Window{MinTimestamp, MaxTimestamp})
 	case calendar:
 		yield(a.civil(t))
+	case perEvent:
+		yield(a.trailing(t))
 	}
 }
 

@@ -32,11 +32,14 @@
 //
 // # Windows
 //
-// Tumbling, Sliding, Session, Global, Count and Calendar; each has an example with a drawing. Starts are rounded down also before 1970.
+// Tumbling, Sliding, PerEvent, Session, Global, Count and Calendar; each has an example with a drawing. Starts are rounded down also before 1970.
 // Timestamps are nanoseconds; durations have no rounding.
 //
 // Sliding windows that share slices cost the same for each event, however many windows it is in. They do with the default Trigger and
 // Accumulation; with others each window has its own accumulator, and an event costs size/slide additions.
+//
+// PerEvent looks back from each event, which is what a model is trained on: Query reads the same window between events, so that a
+// prediction and a training row at one time are equal once what happened before has come.
 //
 // Sessions exactly one gap apart are one, as in Flink. A session fires when the watermark reaches its end-1, and there the rule has a flaw:
 //
@@ -69,7 +72,7 @@
 //   - sessions are strict, and on time are events ahead of their partition's watermark;
 //   - the aggregate must not depend on the order either; package aggregate says which do not.
 //
-// It needs all partitions to be known from the start. It costs a second layer of sessions, and an accumulator in each window for late
+// It needs all partitions to be known from the start. It costs a second layer of sessions and of PerEvent, and an accumulator in each window for late
 // events.
 //
 // # State

@@ -81,6 +81,28 @@ func ExampleSliding_gaps() {
 	//   ann [10,15): 1, on time
 }
 
+// The last 10 seconds at each event: what is known of a user when something happens. The event at 7 comes out of order and counts
+// in its own window and in those of 9 and 14.
+//
+//	seconds   0    5    10   15   20   25
+//	ann         2    7 9    14        24
+//	windows   --)
+//	          -------)
+//	          ---------)
+//	              ----------)
+//	                        ----------)      both ends count: 14 is 10 before 24
+func ExamplePerEvent() {
+	show(window.PerEvent(10*time.Second), window.Options{Watermark: window.BoundedOutOfOrderness(5 * time.Second)},
+		view{"ann", 2}, view{"ann", 9}, view{"ann", 7}, view{"ann", 14}, view{"ann", 24})
+	// Output:
+	//   ann [-8,2): 1, on time
+	//   ann [-3,7): 2, on time
+	//   ann [-1,9): 3, on time
+	//   ann [4,14): 3, on time
+	//   end of input
+	//   ann [14,24): 2, on time
+}
+
 // What follows within 5 seconds belongs together. The event at 8 comes late but joins what 4 and 12 leave apart.
 //
 //	seconds   0   4   8   12      20

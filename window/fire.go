@@ -63,7 +63,11 @@ func (o *Operator[K, V, A, R]) fire(emit func(Result[K, R])) {
 			break
 		}
 		b := o.timers.take()
-		o.fireEntries(at, b.ids, emit)
+		if o.assigner.kind == perEvent {
+			o.fireTrails(at, b.ids, emit)
+		} else {
+			o.fireEntries(at, b.ids, emit)
+		}
 		o.timers.release(b)
 	}
 	o.ids.forget(watermark)

@@ -44,6 +44,7 @@ type slot[K Key, A any] struct {
 	key     K
 	entries []entry[A]
 	cells   *cells[A] // of sliding windows that share slices; else nil
+	trail   *trail[A] // of PerEvent
 	last    Timestamp // of its events, for expiry
 	expiry  Timestamp // when expiry is looked at; noTimer
 	used    bool
@@ -90,7 +91,9 @@ func (t *keyTable[K, A]) at(id int32) *slot[K, A] {
 	return &t.pages[id>>pageBits].slots[id&(pageSize-1)]
 }
 
-func (s *slot[K, A]) empty() bool { return len(s.entries) == 0 && (s.cells == nil || s.cells.empty()) }
+func (s *slot[K, A]) empty() bool {
+	return len(s.entries) == 0 && (s.cells == nil || s.cells.empty()) && s.trail.empty()
+}
 
 // find looks the key up; -1 without it.
 func (t *keyTable[K, A]) find(k K) int32 {

@@ -16,6 +16,7 @@ type Operator[K Key, V, A, R any] struct {
 	key       func(V) K
 	aggregate Aggregator[V, A, R]
 	rejects   func(V) bool
+	remove    func(*A, A) bool // nil unless the aggregator can
 
 	marks    *Combiner
 	partAt   int // the partition of the last event, and where it stands: events often follow their like
@@ -36,6 +37,7 @@ type Operator[K Key, V, A, R any] struct {
 	due     []dueWindow
 	scratch A
 	bounds  []Window
+	again   []Timestamp
 	yield   func(Window)
 }
 
@@ -52,6 +54,9 @@ func New[K Key, V, A, R any](key func(V) K, a Assigner, g Aggregator[V, A, R], o
 	op := &Operator[K, V, A, R]{assigner: a, options: o, key: key, aggregate: g}
 	if r, ok := any(g).(Rejecter[V]); ok {
 		op.rejects = r.Rejects
+	}
+	if r, ok := any(g).(Remover[A]); ok {
+		op.remove = r.Remove
 	}
 	op.yield = func(w Window) { op.bounds = append(op.bounds, w) }
 	op.reset()

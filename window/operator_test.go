@@ -169,6 +169,7 @@ func TestInvalidOptions(t *testing.T) {
 		{Count(3), Options{Deterministic: true, IdleAfter: 1}, []string{"Count", "IdleAfter"}},
 		{Tumbling(1), Options{Deterministic: true, Trigger: Trigger{EarlyCount: 1}}, []string{"Deterministic"}},
 		{Tumbling(1), Options{KeyExpiry: 1}, []string{"KeyExpiry"}},
+		{PerEvent(0), Options{Accumulation: Discarding, Trigger: Trigger{Once: true}}, []string{"size", "discard", "trigger"}},
 	} {
 		_, err := New(keyOf, c.a, tallying{}, c.o)
 		if !errors.Is(err, ErrOptions) {
@@ -272,7 +273,7 @@ func TestForgottenIDs(t *testing.T) {
 
 // TestFarTimes runs every assigner at the ends of time: nothing overflows, and the final watermark ends all.
 func TestFarTimes(t *testing.T) {
-	for _, a := range []Assigner{Tumbling(1000).Offset(-7), Sliding(1000, 300).Offset(999), Sliding(300, 1000), Session(1000), Global(), Calendar(Month, nil)} {
+	for _, a := range []Assigner{Tumbling(1000).Offset(-7), Sliding(1000, 300).Offset(999), Sliding(300, 1000), Session(1000), Global(), Calendar(Month, nil), PerEvent(1000)} {
 		for _, deterministic := range []bool{false, true} {
 			op := newOperator(t, a, Options{AllowedLateness: math.MaxInt64, Deterministic: deterministic})
 			n := int64(0)

@@ -132,6 +132,10 @@ func (o Options) validate(a Assigner) error {
 	check(o.KeyExpiry > 0 && a.kind != global && a.kind != counting, "KeyExpiry is for Global and Count: other windows end by themselves")
 	check(a.kind == counting && (o.Trigger != Trigger{LateCount: 1} || o.Accumulation != Accumulating),
 		"Count has no trigger but its count")
+	if reading := (Trigger{LateCount: -1, NoWatermark: true}); a.kind == perEvent {
+		check(o.Trigger != Trigger{LateCount: 1} && o.Trigger != reading, "PerEvent has the default trigger, or NoWatermark with LateCount -1")
+		check(o.Accumulation == Discarding, "PerEvent windows share their events and discard none")
+	}
 	if o.Deterministic {
 		check(o.Trigger != Trigger{LateCount: 1} || o.Accumulation != Accumulating, "Deterministic goes with the default trigger, accumulating")
 		check(a.kind == counting, "Count depends on the order of partitions and is not Deterministic")

@@ -46,7 +46,7 @@ func stream(r *rand.Rand, n int) []input {
 func TestDeterministicInterleavings(t *testing.T) {
 	assigners := map[string]Assigner{
 		"tumbling": Tumbling(20).Offset(3), "sliding": Sliding(21, 5), "divided": Sliding(20, 5), "gaps": Sliding(7, 20), "session": Session(6),
-		"global": Global(), "calendar": Calendar(Day, nil),
+		"global": Global(), "calendar": Calendar(Day, nil), "per event": PerEvent(15),
 	}
 	for name, a := range assigners {
 		for _, lateness := range []time.Duration{0, 9, 40} {
@@ -77,7 +77,7 @@ func TestDeterministicInterleavings(t *testing.T) {
 						}
 					}
 				}
-				if a.kind != global && a.kind != calendar && (updated == 0 && lateness > 0 || late == 0 && lateness == 0 && a.kind != sliding) {
+				if a.kind != global && a.kind != calendar && (updated == 0 && lateness > 0 || late == 0 && lateness == 0 && a.kind != sliding && a.kind != perEvent) {
 					t.Errorf("%d updates and %d late events: the streams show nothing", updated, late)
 				}
 			})
@@ -145,6 +145,10 @@ func TestSnapshotAnywhere(t *testing.T) {
 		{Global(), Options{Trigger: Trigger{EarlyInterval: 20}, KeyExpiry: 60}},
 		{Count(3), Options{KeyExpiry: 50}},
 		{Calendar(Day, time.UTC), Options{}},
+		{PerEvent(15), Options{AllowedLateness: 15}},
+		{PerEvent(15), Options{AllowedLateness: 15, Accumulation: Retracting}},
+		{PerEvent(15), Options{Deterministic: true, AllowedLateness: 15, Partitions: 2}},
+		{PerEvent(15), Options{Deterministic: true, Partitions: 2}},
 		{Tumbling(20), Options{IdleAfter: 30, MaxJump: 60, MaxIDs: 30}},
 	}
 	for i, c := range cases {
@@ -334,7 +338,7 @@ func TestSnapshotDamage(t *testing.T) {
 
 // FuzzRestore restores bytes whose checksums are made right, so that what is behind them is reached, and goes on with the result.
 func FuzzRestore(f *testing.F) {
-	assigners := []Assigner{Tumbling(20), Sliding(21, 5), Session(6), Count(3), Global()}
+	assigners := []Assigner{Tumbling(20), Sliding(21, 5), Session(6), Count(3), Global(), PerEvent(15)}
 	for i, a := range assigners {
 		op, err := New(keyOf, a, tallying{}, Options{AllowedLateness: 5, MaxKeys: 1000})
 		if err != nil {

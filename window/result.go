@@ -26,6 +26,13 @@ type Rejecter[V any] interface {
 	Rejects(v V) bool
 }
 
+// Remover is what an Aggregator may implement besides, where events can be taken out again, so that windows that overlap cost less.
+type Remover[A any] interface {
+	// Remove takes the events of part, all of which have been added or merged, out of from, and leaves it as if they had never been in it, to
+	// the bit. False says that this cannot be done for these, such as for a NaN in a sum; from is then not used again.
+	Remove(from *A, part A) bool
+}
+
 // Result is the value of one window of one key.
 type Result[K Key, R any] struct {
 	Window Window

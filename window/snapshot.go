@@ -125,6 +125,9 @@ func (o *Operator[K, V, A, R]) snapshotKey(w *snapshotWriter, s *slot[K, A], acc
 		acc = o.aggregate.Append(acc[:0], &live[i].acc)
 		w.bytes(acc)
 	}
+	if o.assigner.kind == perEvent {
+		acc = o.snapshotTrail(w, s.trail, acc)
+	}
 	w.end()
 	return acc
 }
@@ -370,7 +373,10 @@ func (s *restoring[K, V, A, R]) key() error {
 			return err
 		}
 	}
-	return s.cells(id, slot)
+	if err := s.cells(id, slot); err != nil || o.assigner.kind != perEvent || s.f.bad {
+		return err
+	}
+	return s.trail(id, slot)
 }
 
 func (s *restoring[K, V, A, R]) entry(id int32, slot *slot[K, A]) error {

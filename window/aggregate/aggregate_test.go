@@ -33,6 +33,8 @@ type subject struct {
 	bulk, grouped func(events []event, r *rand.Rand) any
 	decode        func(b []byte) error
 	encoded       func(events []event) []byte
+	// removed folds all events, takes the first n out again, and compares with the others; false where the aggregate cannot.
+	removed func(events []event, n int) (got, want any, ok bool)
 }
 
 func of[A, R any](name string, g Aggregator[event, A, R]) subject {
@@ -86,6 +88,13 @@ func of[A, R any](name string, g Aggregator[event, A, R]) subject {
 			return nil
 		},
 		encoded: func(events []event) []byte { return g.Append(nil, fold(events)) },
+		removed: func(events []event, n int) (got, want any, ok bool) {
+			all := fold(events)
+			if !remove(g, all, *fold(events[:n])) {
+				return nil, nil, false
+			}
+			return g.Result(all), g.Result(fold(events[n:])), true
+		},
 	}
 }
 
@@ -128,6 +137,7 @@ func subjects() []subject {
 			func(s float64, p [2]float64) [3]float64 { return [3]float64{s, p[0], p[1]} })),
 		of("skip", SkipNonFinite(Sum(x), x)),
 		of("finite", Finite(Sum(x), x)),
+		of("sums", Pair(Sum(x), Mean(x), func(s, m float64) [2]float64 { return [2]float64{s, m} })),
 	}
 }
 
@@ -177,6 +187,34 @@ func TestMergeIsBulk(t *testing.T) {
 	}
 }
 
+// TestRemove takes events out again: the rest is as if they had never been there, or the aggregate says that it cannot.
+func TestRemove(t *testing.T) {
+	can := []string{
+		"sum", "count", "mean", "sample variance", "population variance", "sample std", "population std", "histogram", "ratio", "skip", "finite", "sums",
+	}
+	for _, s := range subjects() {
+		t.Run(s.name, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(3, 3))
+			for range 300 {
+				es := events(r, 1+r.IntN(60))
+				got, want, ok := s.removed(es, r.IntN(len(es)+1))
+				if ok != slices.Contains(can, s.name) {
+					t.Fatalf("removes: %t", ok)
+				}
+				if ok && !same(got, want) {
+					t.Fatalf("%v, want %v", got, want)
+				}
+			}
+		})
+	}
+	var all, part Exact
+	part.Add(math.NaN())
+	all.Merge(&part)
+	if all.Unmerge(&part) {
+		t.Error("a NaN was taken out of a sum")
+	}
+}
+
 // FuzzDecode gives hostile bytes to every aggregate: an error or an accumulator that works.
 func FuzzDecode(f *testing.F) {
 	r := rand.New(rand.NewPCG(5, 5))
@@ -220,6 +258,8 @@ func exactly(xs []float64, f func(*big.Rat) *big.Rat) *big.Rat {
 
 func identity(r *big.Rat) *big.Rat { return r }
 
+func square(r *big.Rat) *big.Rat { return r.Mul(r, r) }
+
 // TestExactSum compares with rational numbers: values of all magnitudes, near one another, that cancel, and at the ends of the range.
 func TestExactSum(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
@@ -254,6 +294,13 @@ func TestExactSum(t *testing.T) {
 		want, _ := exactly(xs, identity).Float64()
 		if got := e.Float64(); got != want {
 			t.Fatalf("%v: %v, want %v", xs, got, want)
+		}
+		var squares Exact
+		for _, x := range xs {
+			squares.addSquare(x)
+		}
+		if want, _ := exactly(xs, square).Float64(); squares.Float64() != want {
+			t.Fatalf("squares of %v: %v, want %v", xs, squares.Float64(), want)
 		}
 		var back Exact
 		d := newDecoder(e.append([]byte{version}))

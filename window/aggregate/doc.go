@@ -9,7 +9,8 @@
 //	Histogram, Collect, Decay
 //	Pair                                 two at once, as a struct; a Pair of Pairs for more
 //
-// Any type with the five methods of window.Aggregator is one as well.
+// Any type with the five methods of window.Aggregator is one as well. Sums, counts, moments, ratios, histograms and pairs of these are
+// also window.Removers.
 //
 // # Order
 //

@@ -104,7 +104,7 @@ func (e *Exact) addNarrow(a [3]uint64, limb int32, minus bool) bool {
 		e.flags |= exactUsed
 	}
 	width := int32(3)
-	if a[2] == 0 {
+	if a[2] == 0 && a[1]>>63 == 0 { // the highest bit of all is the sign
 		width = 2
 	}
 	if at := limb - e.base; (at < 0 || at+width > 4) && !e.rebase(limb, width) {
@@ -249,24 +249,41 @@ func (e *Exact) magnitude() (n [4]uint64, minus bool) {
 
 // Merge adds all values of from.
 func (e *Exact) Merge(from *Exact) {
-	used := e.flags & exactUsed
 	e.flags |= from.flags &^ exactUsed
+	e.mergeFinite(from, false)
+}
+
+// Unmerge takes away all values of from, which were added or merged. It is false, and does nothing, when from has NaN or an infinity.
+func (e *Exact) Unmerge(from *Exact) bool {
+	if _, special := from.special(); special {
+		return false
+	}
+	e.mergeFinite(from, true)
+	return true
+}
+
+func (e *Exact) mergeFinite(from *Exact, minus bool) {
+	used := e.flags & exactUsed
 	if from.wide == nil && e.wide == nil {
 		if from.flags&exactUsed == 0 {
 			return
 		}
-		if used == 0 {
+		if used == 0 && !minus {
 			e.n, e.base, e.flags = from.n, from.base, e.flags|exactUsed
 			return
 		}
 		other := *from
-		if (other.base == e.base || other.shift(e.base) || e.shift(from.base)) && e.base == other.base && e.addSame(&other.n, false) {
+		if (other.base == e.base || other.shift(e.base) || e.shift(from.base)) && e.base == other.base && e.addSame(&other.n, minus) {
 			return
 		}
 	}
 	e.widen()
 	e.flags |= exactUsed
-	e.wide.Add(e.wide, from.inWide())
+	if minus {
+		e.wide.Sub(e.wide, from.inWide())
+	} else {
+		e.wide.Add(e.wide, from.inWide())
+	}
 }
 
 // special is the sum when it is not finite.

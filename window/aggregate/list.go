@@ -172,6 +172,14 @@ func (g HistogramOf[V]) Merge(into *[]int64, from []int64) {
 	}
 }
 
+// Remove takes the events of part away.
+func (HistogramOf[V]) Remove(from *[]int64, part []int64) bool {
+	for i, n := range part {
+		(*from)[i] -= n
+	}
+	return true
+}
+
 // Result has the counts. Bounds is shared by all results and must not be changed.
 func (g HistogramOf[V]) Result(a *[]int64) Buckets {
 	n := len(g.bounds) + 1

@@ -44,6 +44,16 @@ func (p PairOf[V, A, B, RA, RB, R]) Merge(into *Acc2[A, B], from Acc2[A, B]) {
 	p.b.Merge(&into.B, from.B)
 }
 
+// Remove takes the events of part away, where both aggregates can.
+func (p PairOf[V, A, B, RA, RB, R]) Remove(from *Acc2[A, B], part Acc2[A, B]) bool {
+	return remove(p.a, &from.A, part.A) && remove(p.b, &from.B, part.B)
+}
+
+func remove[A any](g any, from *A, part A) bool {
+	r, ok := g.(interface{ Remove(*A, A) bool })
+	return ok && r.Remove(from, part)
+}
+
 // Result joins both results.
 func (p PairOf[V, A, B, RA, RB, R]) Result(acc *Acc2[A, B]) R {
 	return p.join(p.a.Result(&acc.A), p.b.Result(&acc.B))
@@ -92,6 +102,9 @@ func Finite[V, A, R any](g Aggregator[V, A, R], fs ...func(V) float64) FiniteOf[
 // Rejects says whether one of the values is not finite.
 func (g FiniteOf[V, A, R]) Rejects(v V) bool { return !finite(v, g.fs) || rejects(g.Aggregator, v) }
 
+// Remove takes the events of part away, where the aggregate can.
+func (g FiniteOf[V, A, R]) Remove(from *A, part A) bool { return remove(g.Aggregator, from, part) }
+
 func finite[V any](v V, fs []func(V) float64) bool {
 	for _, f := range fs {
 		if x := f(v); math.IsNaN(x) || math.IsInf(x, 0) {
@@ -131,6 +144,12 @@ func (g SkippingOf[V, A, R]) Add(acc *Acc2[A, int64], v V) {
 func (g SkippingOf[V, A, R]) Merge(into *Acc2[A, int64], from Acc2[A, int64]) {
 	g.g.Merge(&into.A, from.A)
 	into.B += from.B
+}
+
+// Remove takes the events of part away, where the aggregate can.
+func (g SkippingOf[V, A, R]) Remove(from *Acc2[A, int64], part Acc2[A, int64]) bool {
+	from.B -= part.B
+	return remove(g.g, &from.A, part.A)
 }
 
 // Result is the result of the others, and the count.

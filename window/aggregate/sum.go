@@ -14,11 +14,11 @@ func Sum[V any](f func(V) float64) SumOf[V] { return SumOf[V]{f} }
 // Add adds one event.
 func (s SumOf[V]) Add(a *Exact, v V) { a.add(s.f(v), false) }
 
-// Remove takes away an event that was added.
-func (s SumOf[V]) Remove(a *Exact, v V) { a.add(s.f(v), true) }
-
 // Merge adds the events of from.
 func (SumOf[V]) Merge(into *Exact, from Exact) { into.Merge(&from) }
+
+// Remove takes the events of part away; it cannot where one is NaN or infinite.
+func (SumOf[V]) Remove(from *Exact, part Exact) bool { return from.Unmerge(&part) }
 
 // Result is the sum.
 func (SumOf[V]) Result(a *Exact) float64 { return a.Float64() }
@@ -42,11 +42,14 @@ func Count[V any]() Counter[V] { return Counter[V]{} }
 // Add counts one event.
 func (Counter[V]) Add(a *int64, _ V) { *a++ }
 
-// Remove takes away an event that was counted.
-func (Counter[V]) Remove(a *int64, _ V) { *a-- }
-
 // Merge adds the events of from.
 func (Counter[V]) Merge(into *int64, from int64) { *into += from }
+
+// Remove takes the events of part away.
+func (Counter[V]) Remove(from *int64, part int64) bool {
+	*from -= part
+	return true
+}
 
 // Result is the count.
 func (Counter[V]) Result(a *int64) int64 { return *a }
@@ -115,6 +118,12 @@ func (MomentOf[V]) Merge(into *Moments, from Moments) {
 	into.N += from.N
 	into.Sum.Merge(&from.Sum)
 	into.Squares.Merge(&from.Squares)
+}
+
+// Remove takes the events of part away; it cannot where one is NaN or infinite.
+func (MomentOf[V]) Remove(from *Moments, part Moments) bool {
+	from.N -= part.N
+	return from.Sum.Unmerge(&part.Sum) && from.Squares.Unmerge(&part.Squares)
 }
 
 // Result is the moment.
@@ -220,16 +229,15 @@ func (g RatioOf[V]) Add(a *Acc2[Exact, Exact], v V) {
 	a.B.Add(g.under(v))
 }
 
-// Remove takes away an event that was added.
-func (g RatioOf[V]) Remove(a *Acc2[Exact, Exact], v V) {
-	a.A.Remove(g.over(v))
-	a.B.Remove(g.under(v))
-}
-
 // Merge adds the events of from.
 func (RatioOf[V]) Merge(into *Acc2[Exact, Exact], from Acc2[Exact, Exact]) {
 	into.A.Merge(&from.A)
 	into.B.Merge(&from.B)
+}
+
+// Remove takes the events of part away; it cannot where one is NaN or infinite.
+func (RatioOf[V]) Remove(from *Acc2[Exact, Exact], part Acc2[Exact, Exact]) bool {
+	return from.A.Unmerge(&part.A) && from.B.Unmerge(&part.B)
 }
 
 // Result is the ratio.
