@@ -158,7 +158,13 @@ func (o *Operator[K, V, A, R]) intoCount(t Timestamp, v V, emit func(Result[K, R
 // and fires at it: no such event comes any more that could join. The second has the late ones as well, and fires when these
 // cannot come any more.
 func (o *Operator[K, V, A, R]) intoSession(t Timestamp, v V, emit func(Result[K, R])) Outcome {
-	own := Window{t, t.Add(o.assigner.size)}
+	gap := o.assigner.size
+	if o.gap != nil {
+		if gap = o.gap(v); gap <= 0 {
+			return Rejected
+		}
+	}
+	own := Window{t, t.Add(gap)}
 	behind := o.options.Deterministic && t <= o.now
 	if behind && t.Add(o.options.AllowedLateness) <= o.now {
 		return Late

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Assigner says which windows an event belongs to. It is a value; make it with Tumbling, Sliding, PerEvent, Session, Global, Count or
-// Calendar.
+// Assigner says which windows an event belongs to. It is a value; make it with Tumbling, Sliding, PerEvent, Session, DynamicSession,
+// Global, Count or Calendar.
 type Assigner struct {
 	kind        kind
 	size, slide time.Duration // of a session: size is the gap
@@ -16,6 +16,7 @@ type Assigner struct {
 	count       int64
 	unit        Unit
 	zone        *time.Location
+	gap         any // of a dynamic session: func(V) time.Duration
 }
 
 type kind uint8
@@ -84,6 +85,19 @@ func PerEvent(size time.Duration) Assigner { return Assigner{kind: perEvent, siz
 // Deterministic, make them two.
 func Session(gap time.Duration) Assigner { return Assigner{kind: session, size: gap} }
 
+// DynamicSession is Session with a gap that depends on the event: an hour after "left the room", ten minutes after a click. An event
+// at t reaches from t to t + its gap, and events whose reach overlaps or touches are one session. An event whose gap is not positive is Rejected.
+// V is the operator's.
+//
+//	events    a        b  c          d
+//	          |-----------|
+//	                   |----|
+//	                      |-------|  |---|
+//	sessions  |-------------------)  |---)
+func DynamicSession[V any](gap func(V) time.Duration) Assigner {
+	return Assigner{kind: session, gap: gap}
+}
+
 // Global has one window for all time, [MinTimestamp, MaxTimestamp). It fires by early triggers and at the final watermark.
 func Global() Assigner { return Assigner{kind: global} }
 
@@ -118,7 +132,7 @@ func (a Assigner) validate() error {
 			fail("size %v and slide %v must be positive", a.size, a.slide)
 		}
 	case session:
-		if a.size <= 0 {
+		if a.size <= 0 && a.gap == nil {
 			fail("gap %v must be positive", a.size)
 		}
 	case perEvent:
@@ -153,7 +167,9 @@ func (a Assigner) Windows(t Timestamp, yield func(Window)) {
 	case sliding:
 		a.slides(t, yield)
 	case session:
-		yield(Window{t, t.Add(a.size)})
+		if a.gap == nil {
+			yield(Window{t, t.Add(a.size)})
+		}
 	case global:
 		yield(Window{MinTimestamp, MaxTimestamp})
 	case calendar:

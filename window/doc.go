@@ -32,7 +32,7 @@
 //
 // # Windows
 //
-// Tumbling, Sliding, PerEvent, Session, Global, Count and Calendar; each has an example with a drawing. Starts are rounded down also before 1970.
+// Tumbling, Sliding, PerEvent, Session, DynamicSession, Global, Count and Calendar; each has an example with a drawing. Starts are rounded down also before 1970.
 // Timestamps are nanoseconds; durations have no rounding.
 //
 // Sliding windows that share slices cost the same for each event, however many windows it is in. They do with the default Trigger and
@@ -87,5 +87,6 @@
 //
 // # Processing time
 //
-// There is none. Who wants windows of arrival gives the arrival as the timestamp, and gets what that is: results that no replay repeats.
+// ProcessingTime has windows of arrival, by a clock that it is given: what is wanted for "requests a second", and results that no replay
+// repeats. Nothing else in this package looks at a clock.
 package window

@@ -117,6 +117,57 @@ func ExampleSession() {
 	//   ann [24,29): 1, on time
 }
 
+// Who leaves is waited for longer than who clicks: 10 seconds after 14, and 4 after the others.
+//
+//	seconds   0    5    10   15   20   25
+//	ann         2  5       13.14      24  28
+//	windows     |------)   |----------------|      14 reaches to 24, which then touches it
+func ExampleDynamicSession() {
+	gap := func(v view) time.Duration {
+		if v.at == 14 {
+			return 10 * time.Second
+		}
+		return 4 * time.Second
+	}
+	show(window.DynamicSession(gap), window.Options{}, view{"ann", 2}, view{"ann", 5}, view{"ann", 13}, view{"ann", 14}, view{"ann", 24}, view{"ann", 28})
+	// Output:
+	//   ann [2,9): 2, on time
+	//   end of input
+	//   ann [13,32): 4, on time
+}
+
+// Windows of arrival, by a clock that the example moves by hand; a program passes time.Now, waits until Next, and calls Tick.
+//
+//	clock     0         10        20
+//	arrives    1  4        13
+//	windows   |---------|---------|
+//	fires               at 10     at 20
+func ExampleProcessingTime() {
+	clock := time.Unix(0, 0)
+	windows, err := window.NewProcessingTime(func(v view) string { return v.user }, window.Tumbling(10*time.Second), aggregate.Count[view](),
+		window.Options{}, func() time.Time { return clock })
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	emit := func(r window.Result[string, int64]) { fmt.Println(clock.Unix(), r.Key, r.Value) }
+	for _, at := range []int64{1, 4, 13} {
+		for next, ok := windows.Next(); ok && next.Unix() <= at; next, ok = windows.Next() {
+			clock = next
+			windows.Tick(emit)
+		}
+		clock = time.Unix(at, 0)
+		if _, err := windows.Process(view{user: "ann"}, emit); err != nil {
+			fmt.Println(err)
+		}
+	}
+	clock, _ = windows.Next()
+	windows.Tick(emit)
+	// Output:
+	// 10 ann 2
+	// 20 ann 1
+}
+
 // One window for all time, with early results.
 //
 //	ann       1  2  3  4  5  ...

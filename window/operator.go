@@ -2,6 +2,7 @@ package window
 
 import (
 	"fmt"
+	"reflect"
 	"time"
 )
 
@@ -16,7 +17,8 @@ type Operator[K Key, V, A, R any] struct {
 	key       func(V) K
 	aggregate Aggregator[V, A, R]
 	rejects   func(V) bool
-	remove    func(*A, A) bool // nil unless the aggregator can
+	remove    func(*A, A) bool      // nil unless the aggregator can
+	gap       func(V) time.Duration // of a dynamic session; else nil
 
 	marks    *Combiner
 	partAt   int // the partition of the last event, and where it stands: events often follow their like
@@ -50,8 +52,12 @@ func New[K Key, V, A, R any](key func(V) K, a Assigner, g Aggregator[V, A, R], o
 	if key == nil || g == nil {
 		return nil, fmt.Errorf("%w: the key function and the aggregator are required", ErrOptions)
 	}
+	gap, ok := a.gap.(func(V) time.Duration)
+	if a.gap != nil && (!ok || gap == nil) {
+		return nil, fmt.Errorf("%w: the gap function is a %T, and takes no %v", ErrOptions, a.gap, reflect.TypeFor[V]())
+	}
 	a.strict = a.strict || a.kind == session && o.Deterministic
-	op := &Operator[K, V, A, R]{assigner: a, options: o, key: key, aggregate: g}
+	op := &Operator[K, V, A, R]{assigner: a, options: o, key: key, aggregate: g, gap: gap}
 	if r, ok := any(g).(Rejecter[V]); ok {
 		op.rejects = r.Rejects
 	}

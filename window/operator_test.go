@@ -169,6 +169,8 @@ func TestInvalidOptions(t *testing.T) {
 		{Count(3), Options{Deterministic: true, IdleAfter: 1}, []string{"Count", "IdleAfter"}},
 		{Tumbling(1), Options{Deterministic: true, Trigger: Trigger{EarlyCount: 1}}, []string{"Deterministic"}},
 		{Tumbling(1), Options{KeyExpiry: 1}, []string{"KeyExpiry"}},
+		{DynamicSession(func(int) time.Duration { return 1 }), Options{}, []string{"gap function"}},
+		{DynamicSession[input](nil), Options{}, []string{"gap function"}},
 		{PerEvent(0), Options{Accumulation: Discarding, Trigger: Trigger{Once: true}}, []string{"size", "discard", "trigger"}},
 	} {
 		_, err := New(keyOf, c.a, tallying{}, c.o)
@@ -391,5 +393,42 @@ func keys[K Key](t *testing.T, ks []K) {
 		if !reflect.DeepEqual(got[:len(ks)], want) {
 			t.Errorf("%v, want %v", got, want)
 		}
+	}
+}
+
+// TestDynamicSession compares with the union of what the events reach to, whatever the order.
+func TestDynamicSession(t *testing.T) {
+	r := rand.New(rand.NewPCG(4, 4))
+	gap := func(e input) time.Duration { return time.Duration(e.Value) }
+	for range 200 {
+		op := newOperator(t, DynamicSession(gap), Options{Watermark: Punctuated()})
+		es := make([]input, 1+r.IntN(30))
+		for i := range es {
+			es[i] = input{TS: r.Int64N(200), Value: 1 + r.Int64N(20)}
+		}
+		var got, want []string
+		emit := func(x Result[string, tally]) { got = append(got, fmt.Sprint(x.Window, x.Value.Count)) }
+		for _, e := range es {
+			if _, err := op.Process(0, Timestamp(e.TS), e, emit); err != nil {
+				t.Fatal(err)
+			}
+		}
+		op.Finish(emit)
+		slices.SortFunc(es, func(x, y input) int { return int(x.TS - y.TS) })
+		for i := 0; i < len(es); {
+			w, n := Window{Timestamp(es[i].TS), Timestamp(es[i].TS + es[i].Value)}, 0
+			for ; i < len(es) && Timestamp(es[i].TS) <= w.End; i++ {
+				w.End = max(w.End, Timestamp(es[i].TS+es[i].Value))
+				n++
+			}
+			want = append(want, fmt.Sprint(w, n))
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("%v\ngot  %q\nwant %q", es, got, want)
+		}
+	}
+	op := newOperator(t, DynamicSession(gap), Options{})
+	if o, err := op.Process(0, 5, input{Value: 0}, nil); o != Rejected || err != nil || op.Counts().Rejected != 1 {
+		t.Errorf("a gap of 0: %v %v", o, err)
 	}
 }

@@ -315,7 +315,7 @@ func flinkCases(t *testing.T, name string) []flinkCase {
 }
 
 // TestFlink has the answers of Flink 2.3's window operator to 300 random cases, in the order of (end, start, key). Each is run with
-// windows that share slices and, as another way to the same answer, without. WINDOW_FLINK_CASES names more files of the kind.
+// windows that share slices and, as another way to the same answer, without; sessions with a gap and with a function of it. WINDOW_FLINK_CASES names more files of the kind.
 func TestFlink(t *testing.T) {
 	cases := flinkCases(t, "testdata/flink-seed1.jsonl")
 	if len(cases) != 300 {
@@ -336,7 +336,11 @@ func TestFlink(t *testing.T) {
 
 func runFlink(t *testing.T, c flinkCase, shared bool) (rows []flinkRow, late []int) {
 	t.Helper()
-	op, err := New(func(e input) string { return e.Key }, c.Spec.assigner(t), tallying{}, c.Spec.options())
+	a := c.Spec.assigner(t)
+	if a.kind == session && !shared {
+		a = DynamicSession(func(input) time.Duration { return time.Duration(c.Spec.Gap) })
+	}
+	op, err := New(func(e input) string { return e.Key }, a, tallying{}, c.Spec.options())
 	if err != nil {
 		t.Fatal(err)
 	}

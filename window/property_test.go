@@ -41,12 +41,16 @@ func stream(r *rand.Rand, n int) []input {
 	return records
 }
 
+// dynamic are sessions with gaps from 1 to 12.
+var dynamic = DynamicSession(func(e input) time.Duration { return time.Duration(1 + (e.Value+5)%12) })
+
 // TestDeterministicInterleavings gives the same partitions in random interleavings: the same results in the same order, and the same
 // outcome for each event.
 func TestDeterministicInterleavings(t *testing.T) {
 	assigners := map[string]Assigner{
 		"tumbling": Tumbling(20).Offset(3), "sliding": Sliding(21, 5), "divided": Sliding(20, 5), "gaps": Sliding(7, 20), "session": Session(6),
 		"global": Global(), "calendar": Calendar(Day, nil), "per event": PerEvent(15),
+		"dynamic session": dynamic,
 	}
 	for name, a := range assigners {
 		for _, lateness := range []time.Duration{0, 9, 40} {
@@ -145,6 +149,8 @@ func TestSnapshotAnywhere(t *testing.T) {
 		{Global(), Options{Trigger: Trigger{EarlyInterval: 20}, KeyExpiry: 60}},
 		{Count(3), Options{KeyExpiry: 50}},
 		{Calendar(Day, time.UTC), Options{}},
+		{dynamic, Options{AllowedLateness: 15}},
+		{dynamic, Options{Deterministic: true, AllowedLateness: 15, Partitions: 2}},
 		{PerEvent(15), Options{AllowedLateness: 15}},
 		{PerEvent(15), Options{AllowedLateness: 15, Accumulation: Retracting}},
 		{PerEvent(15), Options{Deterministic: true, AllowedLateness: 15, Partitions: 2}},
