@@ -117,7 +117,7 @@ func (b Batching) apply(o *pulsar.ProducerOptions) {
 	o.BatchingMaxSize = uint(b.MaxBytes)
 	o.CompressionType = compressions[b.Compression]
 	o.BatcherBuilderType = pulsar.KeyBasedBatchBuilder
-	if b.AcrossKeys {
+	if b.AcrossKeys || b.MaxMessages == 1 { // where no two keys meet, and the other builder makes a compressor a message
 		o.BatcherBuilderType = pulsar.DefaultBatchBuilder
 	}
 }

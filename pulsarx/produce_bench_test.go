@@ -199,6 +199,46 @@ func BenchmarkPresets(b *testing.B) {
 	}
 }
 
+// BenchmarkManyKeys sends messages of which no two have the same key, as the changes of a large table, with each way of batching:
+// pulsar-client-go makes a batch, and a compressor, for every key.
+func BenchmarkManyKeys(b *testing.B) {
+	n := produceMessages(b)
+	for _, way := range []struct {
+		name     string
+		batching pulsarx.Batching
+	}{
+		{"by key, LZ4", pulsarx.Batching{}},
+		{"by key, ZSTD", pulsarx.Batching{Preset: pulsarx.LowBandwidth}},
+		{"by key, not compressed", pulsarx.Batching{Compression: pulsarx.NoCompression}},
+		{"one by one, LZ4", pulsarx.Batching{MaxMessages: -1}},
+		{"across keys, LZ4", pulsarx.Batching{AcrossKeys: true}},
+	} {
+		b.Run(way.name, func(b *testing.B) {
+			g := newGate(b, benchServer(b).url, nil, nil)
+			p := producer(b, server{url: g.url()}.client(b), pulsarx.Avro[event](), pulsarx.ProducerOptions[event]{
+				Topic: topic(b), Batching: way.batching, Key: func(e event) string { return strconv.FormatInt(e.ID, 10) },
+			})
+			sent, before, cpu := 0, g.upstream.Load(), cpuTime()
+			for b.Loop() {
+				for range n {
+					p.SendAsync(b.Context(), benchEvent(sent, 300), func(_ pulsarx.MessageID, err error) {
+						if err != nil {
+							b.Error(err)
+						}
+					})
+					sent++
+				}
+				if err := p.Flush(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(g.upstream.Load()-before)/float64(sent), "wire-B/msg")
+			b.ReportMetric(float64(sent)/b.Elapsed().Seconds(), "msgs/s")
+			b.ReportMetric(float64((cpuTime()-cpu).Nanoseconds())/float64(sent), "cpu-ns/msg")
+		})
+	}
+}
+
 // BenchmarkNonPersistent compares Send to a topic that is kept with Send to one that is not.
 func BenchmarkNonPersistent(b *testing.B) {
 	for _, kind := range []string{"persistent", "non-persistent"} {

@@ -263,21 +263,24 @@ func receiveOrder(t *testing.T, s server, keys int, kind pulsar.SubscriptionType
 		defer consumer.Close()
 		consumers.Go(func() { receive(consumer) })
 	}
-	o := pulsarx.ProducerOptions[value]{Topic: topic, Batching: pulsarx.Batching{MaxMessages: 50}}
+	o := pulsarx.ProducerOptions[value]{
+		Topic: topic, SendTimeout: 10 * time.Minute, // of a million keys, each a batch
+		Batching: pulsarx.Batching{MaxMessages: 50, Compression: pulsarx.NoCompression},
+	}
 	if kind == pulsar.KeyShared {
 		o.Key = func(v value) string { return strconv.Itoa(v.Key) }
 	}
 	p := producer(t, c, pulsarx.JSON[value](), o)
-	for number := range messagesPerKey {
-		for key := range keys {
-			p.SendAsync(t.Context(), value{key, number}, func(_ pulsarx.MessageID, err error) {
-				if err != nil {
-					t.Error(err)
-				}
-			})
-			if number*keys+key == min(startAfter, messagesPerKey*keys-1) {
-				close(start)
+	for i := range messagesPerKey * keys {
+		group, at := i/(messagesPerKey*1000), i%(messagesPerKey*1000) // a thousand keys at a time
+		inGroup := min(1000, keys-1000*group)
+		p.SendAsync(t.Context(), value{1000*group + at%inGroup, at / inGroup}, func(_ pulsarx.MessageID, err error) {
+			if err != nil {
+				t.Error(err)
 			}
+		})
+		if i == min(startAfter, messagesPerKey*keys-1) {
+			close(start)
 		}
 	}
 	if err := p.Flush(t.Context()); err != nil {
