@@ -67,6 +67,10 @@ type Batching struct {
 	// AcrossKeys puts messages of different keys into one batch. That is smaller and faster, but a Key_Shared subscription
 	// dispatches a batch as a whole by the key of its first message, so that the messages of one key reach several consumers
 	// and lose their order. Leave it off unless no subscription of the topic is Key_Shared.
+	//
+	// Without it pulsar-client-go makes a batch, and a compressor (of half a MiB for LZ4), for every key. Where keys seldom come
+	// twice within MaxDelay, as the changes of a large table, MaxMessages: -1 sends as many bytes, with one compressor: 3.6 times
+	// as many messages a second in BenchmarkManyKeys.
 	AcrossKeys bool
 }
 

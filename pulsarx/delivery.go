@@ -14,6 +14,7 @@ import (
 
 // delivery is one message on its way, in a ring. Whoever takes it out of the ring owns its one outcome.
 type delivery struct {
+	message    pulsar.ProducerMessage
 	prev, next *delivery
 	number     uint64
 	line       *line
@@ -50,10 +51,10 @@ type flushing struct {
 }
 
 // begin opens the message's span, puts it into the properties and the delivery into the ring.
-func (p *Producer[T]) begin(ctx context.Context, l *line, m *pulsar.ProducerMessage) (context.Context, *delivery, error) {
-	d := &delivery{line: l, start: time.Now()}
+func (p *Producer[T]) begin(ctx context.Context, l *line, d *delivery) (context.Context, error) {
+	d.line, d.start = l, time.Now()
 	if p.traced(ctx, d.start) {
-		ctx, d.span = p.client.tel.startSend(ctx, p.spanName, m, p.span)
+		ctx, d.span = p.client.tel.startSend(ctx, p.spanName, &d.message, p.span)
 		if !d.span.SpanContext().IsValid() {
 			p.untraced.Store(d.start.Add(tracerPoll).UnixNano())
 		}
@@ -65,13 +66,13 @@ func (p *Producer[T]) begin(ctx context.Context, l *line, m *pulsar.ProducerMess
 		if d.span != nil {
 			endSpan(d.span, err)
 		}
-		return ctx, nil, err
+		return ctx, err
 	}
 	p.last++
 	d.number = p.last
 	d.prev, d.next = p.pending.prev, &p.pending
 	d.prev.next, d.next.prev = d, d
-	return ctx, d, nil
+	return ctx, nil
 }
 
 // tracerPoll is how often a producer looks whether there is a tracer by now: asking costs as much as the rest of Send.
@@ -83,7 +84,7 @@ func (p *Producer[T]) traced(ctx context.Context, now time.Time) bool {
 
 // queue gives a message to the client, and waits for a place with it where there is none. The outcome comes once, from here or from the
 // goroutine that reads the connection, which must not wait for a user; conclude has it.
-func (p *Producer[T]) queue(ctx context.Context, d *delivery, m *pulsar.ProducerMessage, settle func(outcome)) {
+func (p *Producer[T]) queue(ctx context.Context, d *delivery, settle func(outcome)) {
 	callback := func(id MessageID, _ *pulsar.ProducerMessage, err error) {
 		switch {
 		case isFull(err) && d.call.CompareAndSwap(calling, foundFull):
@@ -96,21 +97,21 @@ func (p *Producer[T]) queue(ctx context.Context, d *delivery, m *pulsar.Producer
 		p.arrived(d, err, now)
 		p.conclude(p.outcome(d, id, err, now), settle)
 	}
-	if err := p.enqueue(ctx, d, m, callback); err != nil {
+	if err := p.enqueue(ctx, d, callback); err != nil {
 		callback(nil, nil, err)
 	}
 }
 
 // enqueue returns an error where the client has not taken the message.
 func (p *Producer[T]) enqueue(
-	ctx context.Context, d *delivery, m *pulsar.ProducerMessage, callback func(MessageID, *pulsar.ProducerMessage, error),
+	ctx context.Context, d *delivery, callback func(MessageID, *pulsar.ProducerMessage, error),
 ) (err error) {
 	if d.line.alone {
 		if err := d.line.takeTurn(ctx); err != nil {
 			return err
 		}
 		defer d.line.endTurn()
-		if n := p.options.chunks(m); p.options.Chunking {
+		if n := p.options.chunks(&d.message); p.options.Chunking {
 			if err := d.line.takePlaces(ctx, n, p.options.FailWhenFull); err != nil {
 				return err
 			}
@@ -122,7 +123,7 @@ func (p *Producer[T]) enqueue(
 			return err
 		}
 		d.call.Store(calling)
-		err = sendAsync(ctx, d.producer, m, callback)
+		err = sendAsync(ctx, d.producer, &d.message, callback)
 		d.line.leave()
 		if err == nil && d.call.CompareAndSwap(calling, taken) {
 			return nil
@@ -146,15 +147,15 @@ func isFull(err error) bool {
 	return errors.Is(err, pulsar.ErrSendQueueIsFull) || errors.Is(err, pulsar.ErrMemoryBufferIsFull)
 }
 
-func (p *Producer[T]) sendNow(ctx context.Context, m *pulsar.ProducerMessage) (MessageID, error) {
-	l, err := p.lineOf(ctx, m)
+func (p *Producer[T]) sendNow(ctx context.Context, d *delivery) (MessageID, error) {
+	l, err := p.lineOf(ctx, &d.message)
 	if err != nil {
 		return nil, err
 	}
 	// The client's own Send never returns where it drops the message; cancelling it is how the message gets its outcome then.
 	sending, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	traced, d, err := p.begin(sending, l, m)
+	traced, err := p.begin(sending, l, d)
 	if err != nil {
 		return nil, err
 	}
@@ -162,9 +163,9 @@ func (p *Producer[T]) sendNow(ctx context.Context, m *pulsar.ProducerMessage) (M
 	results := make(chan outcome, 1)
 	settle := func(o outcome) { results <- o }
 	if l.alone {
-		p.queue(traced, d, m, settle)
+		p.queue(traced, d, settle)
 	} else {
-		p.sendBatched(traced, d, m, settle)
+		p.sendBatched(traced, d, settle)
 	}
 	var o outcome
 	select {
@@ -188,13 +189,13 @@ func (p *Producer[T]) sendNow(ctx context.Context, m *pulsar.ProducerMessage) (M
 }
 
 // sendBatched gives a message to the client and lets it close the batch.
-func (p *Producer[T]) sendBatched(ctx context.Context, d *delivery, m *pulsar.ProducerMessage, settle func(outcome)) {
+func (p *Producer[T]) sendBatched(ctx context.Context, d *delivery, settle func(outcome)) {
 	for {
 		var id MessageID
 		var err error
 		if d.producer, err = d.line.enter(ctx); err == nil {
 			d.call.Store(taken)
-			id, err = transmit(func() (MessageID, error) { return d.producer.Send(ctx, m) })
+			id, err = transmit(func() (MessageID, error) { return d.producer.Send(ctx, &d.message) })
 			d.line.leave()
 		}
 		if isFull(err) {

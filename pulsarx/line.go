@@ -27,8 +27,9 @@ type line struct {
 	fail    func(error) // gives what is on its way this outcome
 	closing chan struct{}
 	running sync.WaitGroup
-	calls   sync.RWMutex // read-locked by who uses producer
-	heard   atomic.Int64 // when the last receipt came, Unix nanoseconds
+	calls   sync.RWMutex                    // read-locked by who uses producer
+	heard   atomic.Int64                    // when the last receipt came, Unix nanoseconds
+	open    atomic.Pointer[pulsar.Producer] // producer, for who enters; nil while it is made anew, and when the topic has ended
 
 	// turn is held while a message is given to the client without a batch: the client numbers those before it queues them, and with
 	// deduplication the broker drops a number that comes behind a higher one.
@@ -59,6 +60,7 @@ func openLine(ctx context.Context, c *Client, o pulsar.ProducerOptions) (*line, 
 		return nil, err
 	}
 	l.producer = producer
+	l.open.Store(&producer)
 	return l, nil
 }
 
@@ -74,37 +76,38 @@ func (l *line) create(ctx context.Context, o pulsar.ProducerOptions) (pulsar.Pro
 // enter returns the client's producer, which stays until leave. While it is made anew, enter waits, as long as ctx.
 func (l *line) enter(ctx context.Context) (pulsar.Producer, error) {
 	for {
-		l.mu.Lock()
-		replacing, ended := l.replacing, l.ended
-		l.mu.Unlock()
-		switch {
-		case ended != nil:
-			return nil, ended
-		case replacing == nil:
-			l.calls.RLock()
-			l.mu.Lock()
-			p, replacing := l.producer, l.replacing
-			l.mu.Unlock()
-			if replacing == nil {
-				return p, nil
-			}
-			l.calls.RUnlock()
-			continue
+		l.calls.RLock()
+		if p := l.open.Load(); p != nil {
+			return *p, nil
 		}
-		select {
-		case <-replacing:
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case <-l.closing:
-			return nil, ErrClosed
-		}
-		l.mu.Lock()
-		failed := l.failed
-		l.mu.Unlock()
-		if failed != nil {
-			return nil, failed
+		l.calls.RUnlock()
+		if err := l.awaitProducer(ctx); err != nil {
+			return nil, err
 		}
 	}
+}
+
+// awaitProducer waits while the producer is made anew.
+func (l *line) awaitProducer(ctx context.Context) error {
+	l.mu.Lock()
+	replacing, ended := l.replacing, l.ended
+	l.mu.Unlock()
+	switch {
+	case ended != nil:
+		return ended
+	case replacing == nil: // by now
+		return nil
+	}
+	select {
+	case <-replacing:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-l.closing:
+		return ErrClosed
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.failed
 }
 
 func (l *line) leave() { l.calls.RUnlock() }
@@ -172,6 +175,7 @@ func (l *line) replace(old pulsar.Producer) {
 	}
 	done := make(chan struct{})
 	l.replacing = done
+	l.open.Store(nil)
 	l.running.Go(func() {
 		defer close(done)
 		ctx, cancel := l.untilClosed()
@@ -191,14 +195,17 @@ func (l *line) replace(old pulsar.Producer) {
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		switch {
-		case terminated:
+		l.failed, l.replacing = err, nil
+		if terminated {
 			l.ended = err
-		case err == nil:
+			return
+		}
+		if err == nil {
 			l.producer = p
 			l.since, l.overdue = time.Time{}, false
 		}
-		l.failed, l.replacing = err, nil
+		current := l.producer
+		l.open.Store(&current)
 	})
 }
 

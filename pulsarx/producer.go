@@ -258,27 +258,27 @@ func NewProducer[T any](ctx context.Context, c *Client, codec Codec[T], o Produc
 // Send sends v and waits for the broker's receipt. When ctx ends first, the message may or may not be in the topic. It closes the
 // batch, so that a single message does not wait for Batching.MaxDelay.
 func (p *Producer[T]) Send(ctx context.Context, v T, o ...SendOption) (MessageID, error) {
-	message, err := p.message(v, o)
+	d, err := p.delivery(v, o)
 	if err != nil {
 		return nil, err
 	}
-	return p.sendNow(ctx, message)
+	return p.sendNow(ctx, d)
 }
 
 // SendTombstone sends a message without a value, which says that the key is gone: consumers get it as such, and compaction drops
 // the key. It waits as Send does.
 func (p *Producer[T]) SendTombstone(ctx context.Context, key string, o ...SendOption) (MessageID, error) {
-	message := &pulsar.ProducerMessage{Key: key}
+	d := &delivery{message: pulsar.ProducerMessage{Key: key}}
 	for _, option := range o {
-		option(message)
+		option(&d.message)
 	}
-	if message.Key == "" {
+	if d.message.Key == "" {
 		return nil, fmt.Errorf("pulsarx: a tombstone for %s has no key", p.options.Topic)
 	}
-	if err := p.options.checkMessage(message); err != nil {
+	if err := p.options.checkMessage(&d.message); err != nil {
 		return nil, err
 	}
-	return p.sendNow(ctx, message)
+	return p.sendNow(ctx, d)
 }
 
 // SendAsync sends v and returns when it is queued, which it waits for as long as ProducerOptions.MaxPending messages are on their
@@ -286,23 +286,22 @@ func (p *Producer[T]) SendTombstone(ctx context.Context, key string, o ...SendOp
 // order of the outcomes: with the message's id, or with the error, which is also where a failure to encode or queue goes. A slow
 // callback holds up other callbacks, Flush and Close, and no messages. After Close, SendAsync calls it itself.
 func (p *Producer[T]) SendAsync(ctx context.Context, v T, callback func(MessageID, error), o ...SendOption) {
-	message, err := p.message(v, o)
+	d, err := p.delivery(v, o)
 	if err != nil {
 		p.refuse(callback, err)
 		return
 	}
-	l, err := p.lineOf(ctx, message)
-	if err != nil {
-		p.refuse(callback, err)
-		return
-	}
-	ctx, d, err := p.begin(ctx, l, message)
+	l, err := p.lineOf(ctx, &d.message)
 	if err != nil {
 		p.refuse(callback, err)
 		return
 	}
 	d.callback = callback
-	p.queue(ctx, d, message, nil)
+	if ctx, err = p.begin(ctx, l, d); err != nil {
+		p.refuse(callback, err)
+		return
+	}
+	p.queue(ctx, d, nil)
 }
 
 // Flush closes the open batches and waits until everything that was sent before has its outcome and its callback has returned; so it
@@ -354,23 +353,23 @@ func (p *Producer[T]) isClosed() bool {
 	return p.closed
 }
 
-// message encodes v.
-func (p *Producer[T]) message(v T, options []SendOption) (*pulsar.ProducerMessage, error) {
+// delivery encodes v.
+func (p *Producer[T]) delivery(v T, options []SendOption) (*delivery, error) {
 	payload, key, keyed, err := encodeValue(p.codec, v)
 	if err != nil {
 		return nil, fmt.Errorf("pulsarx: encode for %s: %w", p.options.Topic, err)
 	}
-	message := &pulsar.ProducerMessage{Payload: payload, Key: key}
+	d := &delivery{message: pulsar.ProducerMessage{Payload: payload, Key: key}}
 	if p.options.Key != nil && !keyed {
-		message.Key = p.options.Key(v)
+		d.message.Key = p.options.Key(v)
 	}
 	if p.options.EventTime != nil {
-		message.EventTime = p.options.EventTime(v)
+		d.message.EventTime = p.options.EventTime(v)
 	}
 	for _, option := range options {
-		option(message)
+		option(&d.message)
 	}
-	return message, p.options.checkMessage(message)
+	return d, p.options.checkMessage(&d.message)
 }
 
 // lineOf returns the line that a message goes on. The second one is made by the first message that needs it.

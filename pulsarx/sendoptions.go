@@ -81,7 +81,7 @@ func checkMessage(m *pulsar.ProducerMessage) error {
 }
 
 // checkMessage refuses what cannot be sent with the producer's options.
-func (o ProducerOptions[T]) checkMessage(m *pulsar.ProducerMessage) error {
+func (o *ProducerOptions[T]) checkMessage(m *pulsar.ProducerMessage) error {
 	if err := checkMessage(m); err != nil {
 		return err
 	}
@@ -102,7 +102,7 @@ func (o ProducerOptions[T]) checkMessage(m *pulsar.ProducerMessage) error {
 const metadataBytes = 512
 
 // metadata bounds the bytes of a message's metadata.
-func (o ProducerOptions[T]) metadata(m *pulsar.ProducerMessage) int {
+func (o *ProducerOptions[T]) metadata(m *pulsar.ProducerMessage) int {
 	n := metadataBytes + len(o.Name) + 2*len(m.Key) + len(m.OrderingKey)
 	for name, value := range m.Properties {
 		n += 2 * (len(name) + len(value) + 12) // of the first message of a batch the client writes them twice
@@ -117,7 +117,7 @@ func (o ProducerOptions[T]) metadata(m *pulsar.ProducerMessage) int {
 }
 
 // payload bounds the bytes of a value after compression, which makes some larger.
-func (o ProducerOptions[T]) payload(n int) int {
+func (o *ProducerOptions[T]) payload(n int) int {
 	if o.Batching.Compression != NoCompression {
 		n += n/250 + 64
 	}
@@ -126,12 +126,12 @@ func (o ProducerOptions[T]) payload(n int) int {
 
 // size bounds the bytes that count against the broker's maxMessageSize. Where the client finds out by itself that a batch is larger,
 // it forgets what it was about to send along with it.
-func (o ProducerOptions[T]) size(m *pulsar.ProducerMessage) int {
+func (o *ProducerOptions[T]) size(m *pulsar.ProducerMessage) int {
 	return o.payload(len(m.Payload)) + o.metadata(m)
 }
 
 // chunks bounds the number of chunks.
-func (o ProducerOptions[T]) chunks(m *pulsar.ProducerMessage) int {
+func (o *ProducerOptions[T]) chunks(m *pulsar.ProducerMessage) int {
 	room := max(o.MaxMessageBytes-o.metadata(m), 1)
 	return max((o.payload(len(m.Payload))+room-1)/room, 1)
 }
