@@ -76,6 +76,8 @@ var adminRoutes = map[string]adminFunc{
 	"GET /persistent/{t}/{n}/{topic}/messageid/{millis}":                               adminMessageIDAt,
 	"PUT /persistent/{t}/{n}/{topic}/unload":                                           adminUnload,
 	"POST /persistent/{t}/{n}/{topic}/terminate":                                       adminTerminate,
+	"PUT /persistent/{t}/{n}/{topic}/compaction":                                       adminCompact,
+	"GET /persistent/{t}/{n}/{topic}/compaction":                                       adminCompaction,
 	"GET /persistent/{t}/{n}/{topic}/subscriptions":                                    adminSubscriptions,
 	"PUT /persistent/{t}/{n}/{topic}/subscription/{sub}":                               adminSubscribe,
 	"DELETE /persistent/{t}/{n}/{topic}/subscription/{sub}":                            adminUnsubscribe,

@@ -26,6 +26,9 @@ func (r *subscribeRequest) connect(c *conn) *refusal {
 	if r.kind > keyShared {
 		return refuse(notAllowedError, "Subscription type %d is not known", r.kind)
 	}
+	if r.compacted && r.kind != exclusive && r.kind != failover {
+		return refuse(notAllowedError, "readCompacted only allowed on failover or exclusive subscriptions")
+	}
 	if r.subscription == "" {
 		return refuse(producerBusy, "Empty subscription name") // Pulsar's choice of code
 	}
@@ -53,6 +56,7 @@ func (r *subscribeRequest) connect(c *conn) *refusal {
 	consumer := &consumer{
 		conn: c, id: r.consumerID, name: r.consumer, sub: s, priority: r.priority, metadata: r.metadata,
 		maxUnacked: defaultMaxUnacked, epoch: r.epoch, hasEpoch: r.hasEpoch, sticky: r.sticky, outOfOrder: r.outOfOrder, ranges: r.ranges,
+		compacted: r.compacted,
 	}
 	if value := c.broker.setting(t.name, "maxUnackedMessagesOnConsumer", "maxUnackedMessagesPerConsumer"); value != nil {
 		consumer.maxUnacked, _ = strconv.Atoi(string(value)) // a number, or 0 for no limit

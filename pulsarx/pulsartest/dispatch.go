@@ -88,7 +88,7 @@ const maxRead = 100
 // read sends so many entries. As with Pulsar it is the permits before that count, whatever the batches hold.
 func (d *single) read(entries int) {
 	for ; d.next < len(d.sub.topic.entries) && entries > 0; d.next++ {
-		if !d.sub.cursor.isAcked(d.next) {
+		if !d.sub.cursor.isAcked(d.next) && d.sub.topic.entryFor(d.active, d.next) != nil {
 			d.sub.send(d.active, d.next, 0)
 			entries--
 		}

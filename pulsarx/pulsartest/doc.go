@@ -53,7 +53,7 @@
 // sequence ids and deduplication, access modes, delayed delivery, termination. Subscriptions: Exclusive, Failover, Shared and Key_Shared
 // (consistent hashing or ranges; a key's messages wait until the consumer that had the key before has acknowledged), durable ones
 // and readers, permits, individual and cumulative acknowledgement, also within batches, redelivery with its count, seek by id and
-// by time. Non-persistent topics, whose messages go to the consumers that are there and have permits, and to nobody else. Lists of
+// by time, compaction and readers of what it leaves. Non-persistent topics, whose messages go to the consumers that are there and have permits, and to nobody else. Lists of
 // topics by pattern, and watchers of them. A schema registry that keeps versions, with all of Pulsar's compatibility strategies, set
 // for a namespace or a topic. Admin routes below /admin/v2 for tenants, namespaces, topics, statistics, subscriptions, schemas,
 // permissions and policies.
@@ -71,7 +71,7 @@
 //
 // All others change nothing, though Pulsar acts on them: retention, time to live, quotas of age and those that evict, rates of
 // publishing, dispatch and subscription, permissions, delayed delivery that is switched off, subscription types, entry filters, the
-// most unacknowledged messages of a subscription, topics of a namespace and bytes of a message, offload, compaction, replication,
+// most unacknowledged messages of a subscription, topics of a namespace and bytes of a message, offload, compaction thresholds, replication,
 // persistence and bookies, inactive topics, isolation. To test what an application does when such a limit is met, inject the error that
 // it brings.
 //
@@ -88,8 +88,9 @@
 //   - How many entries a Shared or Key_Shared consumer is sent for its permits differs where batches exceed them: Pulsar goes by an
 //     average.
 //   - All brokers of a cluster have one admin address, and who looks a topic up at the wrong one is always redirected.
-//   - Messages are kept for ever, in memory, and idle topics are not deleted.
-//   - There are no transactions, no compaction and no geo-replication; a client that asks for one is told so. Rates in statistics are
+//   - Messages are kept for ever, in memory, and idle topics are not deleted. Compaction is what the admin route asks for, done before
+//     it answers.
+//   - There are no transactions and no geo-replication; a client that asks for one is told so. Rates in statistics are
 //     0; the counters count.
 //
 // # Limits

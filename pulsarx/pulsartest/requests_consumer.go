@@ -27,6 +27,7 @@ type subscribeRequest struct {
 	consumerID                   uint64
 	priority                     int
 	durable, create, earliest    bool
+	compacted                    bool
 	start                        *messageID
 	rollback                     uint64 // seconds
 	schema                       *schema
@@ -61,6 +62,8 @@ func (r *subscribeRequest) decode(d *decoder) {
 			r.start = &id
 		case 10:
 			r.metadata = addPair(r.metadata, d)
+		case 11:
+			r.compacted = d.bool()
 		case 12:
 			r.schema = d.schema()
 		case 13:

@@ -37,6 +37,7 @@ type consumer struct {
 	sticky     bool
 	outOfOrder bool
 	ranges     []hashRange
+	compacted  bool // sees what compaction has left
 }
 
 // add connects a consumer. Nothing is sent before dispatch.
@@ -142,7 +143,7 @@ func (s *subscription) ackUpTo(id messageID) {
 
 // send gives a consumer entry i: what is left of it.
 func (s *subscription) send(c *consumer, i int, redeliveries uint32) (messages int) {
-	e := &s.topic.entries[i]
+	e := s.topic.entryFor(c, i)
 	messages = s.cursor.left(i, e.messages)
 	c.permits -= messages
 	s.delivered += int64(messages)

@@ -25,6 +25,8 @@ type topic struct {
 	exclusive *producer
 	waiting   []*producer // for exclusive access, in order
 
+	compacted *compaction // nil before the first
+
 	sequences map[string]uint64 // highest sequence id by producer name, where messages are deduplicated
 	subs      map[string]*subscription
 }

@@ -1,0 +1,179 @@
+package pulsartest
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// compaction is what a topic's last compaction has left: of the entries before horizon those in left, which are the newest of their
+// keys. Consumers that ask for it are given these, and all entries from horizon on; for all others nothing changes.
+type compaction struct {
+	horizon int
+	left    map[int]entry
+}
+
+// compactionSubscription is the name of Pulsar's own subscription, which keeps what is not compacted yet.
+const compactionSubscription = "__compaction"
+
+// keyed is a message of an entry, as compaction sees it.
+type keyed struct {
+	key   string
+	ok    bool // has a key
+	empty bool // and deletes it
+}
+
+// compact does what Pulsar does by default: messages without a key go, and so do those whose key has a newer message, or a newest one
+// that is empty.
+func (t *topic) compact() {
+	type place struct{ entry, message int }
+	newest := map[string]place{}
+	contents := make([][]keyed, len(t.entries))
+	for i := range t.entries {
+		contents[i] = t.entries[i].keyed()
+		for k, m := range contents[i] {
+			switch {
+			case m.ok && m.empty:
+				delete(newest, m.key)
+			case m.ok:
+				newest[m.key] = place{i, k}
+			}
+		}
+	}
+	left := map[int][]int{} // messages by entry
+	for _, p := range newest {
+		left[p.entry] = append(left[p.entry], p.message)
+	}
+	c := &compaction{horizon: len(t.entries), left: map[int]entry{}}
+	for i, messages := range left {
+		c.left[i] = t.entries[i].keep(messages, len(contents[i]))
+	}
+	t.compacted = c
+	t.subscribed(compactionSubscription, true, 0).cursor.ackBefore(c.horizon)
+}
+
+// keyed lists the messages of an entry. An entry that cannot be read, as an encrypted batch, is one message.
+func (e *entry) keyed() []keyed {
+	meta, payload, err := splitEntry(e.data)
+	if err != nil {
+		return nil // it was read when it came
+	}
+	if meta.batched && !meta.encrypted {
+		all, err := batchKeys(&meta, payload)
+		if err == nil {
+			return all
+		}
+	}
+	return []keyed{{meta.key, meta.hasKey, meta.nullValue || len(payload) == 0}}
+}
+
+func batchKeys(meta *metadata, payload []byte) ([]keyed, error) {
+	payload, err := decompress(meta, payload)
+	if err != nil {
+		return nil, err
+	}
+	all := make([]keyed, meta.messages)
+	for i := range all {
+		single, value, rest, err := nextInBatch(payload)
+		if err != nil {
+			return nil, err
+		}
+		all[i], payload = keyed{single.key, single.hasKey, len(value) == 0}, rest
+	}
+	return all, nil
+}
+
+// keep is the entry with these of its messages; the others of a batch are marked as compacted out.
+func (e *entry) keep(messages []int, of int) entry {
+	if len(messages) == of {
+		return *e
+	}
+	meta, payload, err := splitEntry(e.data)
+	if err == nil {
+		payload, err = decompress(&meta, payload)
+	}
+	var batch []byte
+	for i := 0; i < of && err == nil; i++ {
+		var rest []byte
+		if _, _, rest, err = nextInBatch(payload); err != nil {
+			break
+		}
+		if slices.Contains(messages, i) {
+			batch = append(batch, payload[:len(payload)-len(rest)]...)
+		} else {
+			batch = appendCompactedOut(batch)
+		}
+		payload = rest
+	}
+	if err != nil {
+		return *e // it was read a moment ago
+	}
+	kept := *e
+	kept.data = withPayload(e.data, batch)
+	return kept
+}
+
+// appendCompactedOut appends a message of a batch that is there to be counted.
+func appendCompactedOut(batch []byte) []byte {
+	single := appendBool(appendUint(nil, 3, 0), 4, true) // payload_size, compacted_out
+	return append(binary.BigEndian.AppendUint32(batch, uint32(len(single))), single...)
+}
+
+// withPayload is an entry with another payload, which is not compressed.
+func withPayload(data, payload []byte) []byte {
+	if binary.BigEndian.Uint16(data) == magicChecksum {
+		data = data[6:]
+	}
+	n := binary.BigEndian.Uint32(data)
+	var meta []byte
+	for rest := data[4 : 4+n]; len(rest) > 0; {
+		number, kind, tag := protowire.ConsumeTag(rest)
+		size := tag + protowire.ConsumeFieldValue(number, kind, rest[tag:])
+		if number != 8 && number != 9 { // compression, uncompressed_size
+			meta = append(meta, rest[:size]...)
+		}
+		rest = rest[size:]
+	}
+	meta = appendUint(meta, 9, uint64(len(payload)))
+	body := append(binary.BigEndian.AppendUint32(nil, uint32(len(meta))), meta...)
+	body = append(body, payload...)
+	out := binary.BigEndian.AppendUint16(nil, magicChecksum)
+	return append(binary.BigEndian.AppendUint32(out, crc32.Checksum(body, castagnoli)), body...)
+}
+
+// entryFor is entry i as a consumer sees it, nil where compaction has taken it away.
+func (t *topic) entryFor(c *consumer, i int) *entry {
+	if !c.compacted || t.compacted == nil || i >= t.compacted.horizon {
+		return &t.entries[i]
+	}
+	if e, ok := t.compacted.left[i]; ok {
+		return &e
+	}
+	return nil
+}
+
+// adminCompact compacts a topic, or all partitions of one, before it answers. Pulsar does so in the background.
+func adminCompact(b *Broker, r *adminRequest) (any, error) {
+	parts := b.parts(r.topic.full)
+	if len(parts) == 0 {
+		return nil, topicMissing(r.topic)
+	}
+	for _, t := range parts {
+		t.compact()
+	}
+	return nil, nil
+}
+
+func adminCompaction(b *Broker, r *adminRequest) (any, error) {
+	t, err := b.single(r)
+	if err != nil {
+		return nil, err
+	}
+	status := "NOT_RUN"
+	if t.compacted != nil {
+		status = "SUCCESS"
+	}
+	return map[string]string{"status": status, "lastError": ""}, nil
+}
