@@ -141,6 +141,8 @@ type Client struct {
 
 	mu     sync.Mutex
 	closed bool // no new producers or consumers
+	// asking are requests for the ends of topics. The client's own never return when it is closed under them.
+	asking sync.WaitGroup
 }
 
 // NewClient checks the options and returns a client. It connects when the first producer, consumer or replay needs it: an
@@ -183,6 +185,7 @@ func (c *Client) Close(ctx context.Context) error {
 	c.schemas.close()
 	c.admin.close()
 	return bounded(ctx, "closing the client", func() {
+		c.asking.Wait()
 		c.pulsar.Close()
 		c.options.closeAuth()
 	})
@@ -193,6 +196,19 @@ func (o ClientOptions) closeAuth() {
 	if provider, ok := o.Pulsar.Authentication.(auth.Provider); ok && o.Auth.make != nil {
 		_ = provider.Close()
 	}
+}
+
+// ask calls f unless the client is closed, which waits for it then.
+func (c *Client) ask(f func() (MessageID, error)) (MessageID, error) {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil, ErrClosed
+	}
+	c.asking.Add(1)
+	c.mu.Unlock()
+	defer c.asking.Done()
+	return f()
 }
 
 func (c *Client) isClosed() bool {

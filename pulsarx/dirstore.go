@@ -44,18 +44,18 @@ func (s *DirStore) path(name, kind string) string {
 func (s *DirStore) Load(ctx context.Context, name string) (io.ReadCloser, uint64, error) {
 	unlock, err := s.lock(ctx, name)
 	if err != nil {
-		return nil, 0, s.failed("load", name, err)
+		return nil, 0, checkpointError("load", name, err)
 	}
 	defer unlock()
 	r, generation, err := s.load(name)
-	return r, generation, s.failed("load", name, err)
+	return r, generation, checkpointError("load", name, err)
 }
 
 // Claim opens the newest checkpoint under a generation above all before, which Save refuses from now on.
 func (s *DirStore) Claim(ctx context.Context, name string) (io.ReadCloser, uint64, error) {
 	unlock, err := s.lock(ctx, name)
 	if err != nil {
-		return nil, 0, s.failed("claim", name, err)
+		return nil, 0, checkpointError("claim", name, err)
 	}
 	defer unlock()
 	r, generation, err := s.load(name)
@@ -66,7 +66,7 @@ func (s *DirStore) Claim(ctx context.Context, name string) (io.ReadCloser, uint6
 		if r != nil {
 			err = errors.Join(err, r.Close())
 		}
-		return nil, 0, s.failed("claim", name, err)
+		return nil, 0, checkpointError("claim", name, err)
 	}
 	return r, generation + 1, nil
 }
@@ -75,23 +75,24 @@ func (s *DirStore) Claim(ctx context.Context, name string) (io.ReadCloser, uint6
 func (s *DirStore) Save(ctx context.Context, name string, generation uint64, write func(io.Writer) error) error {
 	unlock, err := s.lock(ctx, name)
 	if err != nil {
-		return s.failed("save", name, err)
+		return checkpointError("save", name, err)
 	}
 	defer unlock()
 	old, stored, err := s.load(name)
 	if err != nil {
-		return s.failed("save", name, err)
+		return checkpointError("save", name, err)
 	}
 	if old != nil {
 		_ = old.Close() // nothing was written to it
 	}
 	if generation < stored {
-		return s.failed("save", name, fmt.Errorf("%w: generation %d, not %d", ErrFenced, stored, generation))
+		return checkpointError("save", name, fmt.Errorf("%w: generation %d, not %d", ErrFenced, stored, generation))
 	}
-	return s.failed("save", name, s.write(name, "checkpoint", generation, write))
+	return checkpointError("save", name, s.write(name, "checkpoint", generation, write))
 }
 
-func (s *DirStore) failed(what, name string, err error) error {
+// checkpointError says which checkpoint an error is about.
+func checkpointError(what, name string, err error) error {
 	if err == nil {
 		return nil
 	}

@@ -60,6 +60,8 @@ type ProducerOptions[T any] struct {
 	// lost is called when a connection is lost, and the client does not reconnect then: RunStateful begins again. A producer of the
 	// client that is closed while it reconnects may stay at the broker and keep its name.
 	lost func()
+	// exclusive lets no other producer to the topic, and is refused while there is one.
+	exclusive bool
 }
 
 func (o ProducerOptions[T]) withDefaults() ProducerOptions[T] {
@@ -116,6 +118,9 @@ func (o ProducerOptions[T]) client(c *Client, schema pulsar.Schema) (pulsar.Prod
 		DisableBatching:         o.Chunking,
 		EnableChunking:          o.Chunking,
 		BackOffPolicyFunc:       func() backoff.Policy { return &reconnects{} },
+	}
+	if o.exclusive {
+		options.ProducerAccessMode = pulsar.ProducerAccessModeExclusive
 	}
 	if o.lost != nil {
 		options.MaxReconnectToBroker = new(uint)
@@ -291,6 +296,11 @@ func (p *Producer[T]) SendAsync(ctx context.Context, v T, callback func(MessageI
 		p.refuse(callback, err)
 		return
 	}
+	p.sendAsync(ctx, d, callback)
+}
+
+// sendAsync is SendAsync of a value that is encoded.
+func (p *Producer[T]) sendAsync(ctx context.Context, d *delivery, callback func(MessageID, error)) {
 	l, err := p.lineOf(ctx, &d.message)
 	if err != nil {
 		p.refuse(callback, err)

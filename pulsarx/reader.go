@@ -92,7 +92,7 @@ func (c *Client) lastID(ctx context.Context, o pulsar.ReaderOptions) (MessageID,
 			return nil, err
 		}
 		defer reader.Close()
-		return reader.GetLastMessageID()
+		return c.ask(reader.GetLastMessageID)
 	}, func(MessageID) {})
 }
 

@@ -51,12 +51,7 @@ func run(ctx context.Context, out io.Writer, url, admin string, speed float64) (
 		return err
 	}
 	defer func() { err = errors.Join(err, client.Close(context.WithoutCancel(ctx))) }()
-	folder, err := os.MkdirTemp("", "windows")
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	s, err := newShop(ctx, client, folder)
+	s, err := newShop(ctx, client)
 	if err != nil {
 		return err
 	}
@@ -76,7 +71,7 @@ type shop struct {
 
 // newShop makes them: clicks in three partitions, and features in a namespace that drops what it already has, so that a feature that
 // is sent twice is there once.
-func newShop(ctx context.Context, client *pulsarx.Client, folder string) (*shop, error) {
+func newShop(ctx context.Context, client *pulsarx.Client) (*shop, error) {
 	namespace := fmt.Sprintf("public/windows-%d", time.Now().UnixNano())
 	s := &shop{client: client, clicks: "persistent://" + namespace + "/clicks", features: "persistent://" + namespace + "/features"}
 	for _, call := range []struct {
@@ -94,7 +89,7 @@ func newShop(ctx context.Context, client *pulsarx.Client, folder string) (*shop,
 		}
 	}
 	var err error
-	s.store, err = pulsarx.NewDirStore(folder)
+	s.store, err = pulsarx.NewTopicStore(client, pulsarx.TopicStoreOptions{Topic: "persistent://" + namespace + "/checkpoints"})
 	return s, err
 }
 

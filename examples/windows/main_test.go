@@ -92,7 +92,7 @@ func TestDifference(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer client.Close(t.Context())
-	s, err := newShop(t.Context(), client, t.TempDir())
+	s, err := newShop(t.Context(), client)
 	if err != nil {
 		t.Fatal(err)
 	}
