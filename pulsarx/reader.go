@@ -421,7 +421,9 @@ func (r *partitionReader) readFrom(ctx context.Context, start MessageID, at *str
 
 func (r *partitionReader) wants(m pulsar.Message, place, end string) bool {
 	published := m.PublishTime().UnixMilli()
-	return (end == "" || place <= end) &&
+	// What compaction took out of a batch comes from the client as a message that is empty, and has no key.
+	taken := r.options.ReadCompacted && m.Key() == "" && len(m.Payload()) == 0 && m.ID().BatchSize() > 1
+	return !taken && (end == "" || place <= end) &&
 		(r.to.time.IsZero() || end != "" || published < r.to.time.UnixMilli()) &&
 		(r.since.IsZero() || published >= r.since.UnixMilli())
 }
