@@ -9,6 +9,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -294,19 +295,19 @@ func (s *Store) readTenant(ctx context.Context, tenant string, byID map[vectorst
 	for id := range byID {
 		names = append(names, string(id))
 	}
-	var results []*pb.SearchResult
+	var readings []reading
 	if err == nil {
-		results, err = s.byID(ctx, tenant, s.collection, names)
+		readings, err = s.byID(ctx, tenant, s.collection, names)
 	}
 	for _, w := range byID {
 		w.action, w.err = vectorstore.Upsert, err
 	}
-	for _, result := range results {
-		w := byID[vectorstore.ID(result.GetMetadata().GetId())]
+	for _, r := range readings {
+		w := byID[r.id]
 		if w == nil {
 			continue
 		}
-		stored, err := s.stored(ctx, result)
+		stored, err := s.stored(ctx, r)
 		if err != nil {
 			w.err = objectError(w.id, err)
 			continue
@@ -316,8 +317,8 @@ func (s *Store) readTenant(ctx context.Context, tenant string, byID map[vectorst
 }
 
 // stored returns the write that would put an object as it is stored.
-func (s *Store) stored(ctx context.Context, result *pb.SearchResult) (*write, error) {
-	o, err := parseObject(result)
+func (s *Store) stored(ctx context.Context, r reading) (*write, error) {
+	o, err := r.parse()
 	if err != nil {
 		return nil, err
 	}
@@ -331,8 +332,8 @@ func (s *Store) stored(ctx context.Context, result *pb.SearchResult) (*write, er
 	if w.properties, err = encodeProperties(known, nil, o.Properties); err != nil {
 		return nil, err
 	}
-	for _, v := range result.GetMetadata().GetVectors() {
-		w.vectors[v.GetName()] = v.GetVectorBytes()
+	for name, v := range o.Vectors {
+		w.vectors[name] = encodeVector(v)
 	}
 	return w, nil
 }
@@ -391,6 +392,7 @@ func (s *Store) put(ctx context.Context, writes []*write) {
 	var objects []*pb.BatchObject
 	size, most := 0, s.pace.batch()
 	var sending sync.WaitGroup
+	var down atomic.Pointer[error]
 	flush := func() {
 		sent, message := batch, objects
 		batch, objects, size, most = nil, nil, 0, s.pace.batch()
@@ -401,7 +403,7 @@ func (s *Store) put(ctx context.Context, writes []*write) {
 			fail(sent, newCallError(ctx, "write", s.conn.grpcAddr, err))
 			return
 		}
-		sending.Go(func() { s.putBatch(ctx, sent, message) })
+		sending.Go(func() { s.putBatch(ctx, sent, message, &down) })
 	}
 	for _, w := range writes {
 		if w.err != nil {
@@ -428,14 +430,22 @@ func fail(writes []*write, err error) {
 	}
 }
 
-// putBatch sends a batch, whose turn in the pace has come, and gives the turn back.
-func (s *Store) putBatch(ctx context.Context, writes []*write, objects []*pb.BatchObject) {
+// putBatch sends a batch, whose turn in the pace has come, and gives the turn back. Where nobody answers, after all repetitions, down
+// is set, and the batches that come after it fail without waiting for the same.
+func (s *Store) putBatch(ctx context.Context, writes []*write, objects []*pb.BatchObject, down *atomic.Pointer[error]) {
 	start := time.Now()
-	s.send(ctx, writes, objects)
+	if err := down.Load(); err != nil {
+		fail(writes, *err)
+	} else {
+		s.send(ctx, writes, objects)
+	}
 	slowed := false
 	for _, w := range writes {
 		code := status.Code(w.err)
 		slowed = slowed || code == codes.Unavailable || code == codes.ResourceExhausted || code == codes.DeadlineExceeded
+		if code == codes.Unavailable {
+			down.CompareAndSwap(nil, &w.err)
+		}
 	}
 	s.pace.end(len(writes), time.Since(start), slowed)
 }

@@ -50,6 +50,9 @@ type conn struct {
 	closed      atomic.Bool
 }
 
+// maxIdle is how many REST connections are kept.
+const maxIdle = 8
+
 func newConn(o Options, rest, rpc endpoint) (*conn, error) {
 	c := &conn{
 		grpcAddr: rpc.address(), httpAddr: rest.address(), token: o.bearer(),
@@ -58,7 +61,8 @@ func newConn(o Options, rest, rpc endpoint) (*conn, error) {
 	c.http = &http.Client{
 		Transport: &http.Transport{
 			Proxy: http.ProxyFromEnvironment, TLSClientConfig: o.TLS.Clone(), IdleConnTimeout: time.Minute,
-			DialContext: (&net.Dialer{Timeout: o.ConnectTimeout}).DialContext, TLSHandshakeTimeout: o.ConnectTimeout,
+			MaxIdleConnsPerHost: maxIdle,
+			DialContext:         (&net.Dialer{Timeout: o.ConnectTimeout}).DialContext, TLSHandshakeTimeout: o.ConnectTimeout,
 		},
 		// A redirect is an answer like any other that is not 2xx. Followed, it would turn a POST into a GET, and might
 		// take the API key to a place that the options were not checked for.

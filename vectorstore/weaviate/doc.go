@@ -12,7 +12,7 @@
 //
 // New creates the collection or checks it, field by field ([CollectionError] lists what differs), and adds the named vectors
 // and properties that it lacks; [Options].OpenOnly forbids both. [PropertiesOf] makes the properties of a Go struct. From then
-// on everything goes over one gRPC connection, and REST is used when a property is added. It is tested with servers v1.35 and v1.39.
+// on everything goes over one gRPC connection, and REST is used when a property is added or replicas are read. It is tested with servers v1.35 and v1.39.
 //
 // # What is stored how
 //
@@ -87,6 +87,15 @@
 //
 // [Store.Search] answers the [vectorstore.Query] that every Store answers, whole: near several vectors or an object, by keywords,
 // hybrid, grouped, page by page, with a filter whose values are checked against the type of their property.
+//
+// # Replicas
+//
+// In a collection with several copies ([Replication]) what a quorum has acknowledged is what Get returns, through whichever node, also
+// when a node was down meanwhile and has come back without it: deletions stay deleted, and the Sink's guard sees the newest version.
+// For that, Get and the reads of a Merge ask for each object by its id over REST, one request an object, where ReadConsistency is not
+// [One]. Searches and All are answered by one replica alone, whatever the level, so that they may miss or still show what it has missed,
+// until it is repaired; reading an object by its id repairs it. Weaviate counts the nodes that it takes for alive: without a dead one,
+// even [All] succeeds. A node that was just killed delays requests to ReadTimeout, until the others know.
 //
 // # What it sends
 //

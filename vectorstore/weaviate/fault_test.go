@@ -186,6 +186,24 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
+// TestUnavailableForAll: when a batch has found out that nobody answers, the others of the call do not try that again.
+func TestUnavailableForAll(t *testing.T) {
+	f := &faultyServer{batch: func(call int, _ *pb.BatchObjectsRequest) (*pb.BatchObjectsReply, error) {
+		if call == 1 {
+			return &pb.BatchObjectsReply{}, nil
+		}
+		return nil, status.Error(codes.Unavailable, "shutting down")
+	}}
+	s := faultyStore(t, f, Options{Retries: 1, MaxBatch: 2, MaxInFlight: 1})
+	err := s.Apply(t.Context(), upserts(1, 2, 3, 4, 5, 6, 7, 8))
+	if got := failed(t, err); !slices.Equal(got, []int{2, 3, 4, 5, 6, 7}) || itemerror.IsPermanent(err) {
+		t.Errorf("failed are %v: %v", got, err)
+	}
+	if f.called() != 3 {
+		t.Errorf("%d calls, want one that succeeds and one that is repeated once", f.called())
+	}
+}
+
 func TestOtherCodesAreNotRepeated(t *testing.T) {
 	for _, code := range []codes.Code{codes.Unknown, codes.Internal, codes.Unauthenticated, codes.ResourceExhausted} {
 		f := &faultyServer{batch: func(int, *pb.BatchObjectsRequest) (*pb.BatchObjectsReply, error) {

@@ -19,8 +19,8 @@ import (
 
 // Options say where Weaviate is and what the collection must be. HTTP and Collection are required.
 type Options struct {
-	// HTTP is the REST endpoint, used for the schema only: "host:port" (plaintext, or TLS when the field TLS is set)
-	// or a URL, http:// or https://. A host alone means port 8080.
+	// HTTP is the REST endpoint, used for the schema, for tenants and for reading from replicas: "host:port" (plaintext, or TLS
+	// when the field TLS is set) or a URL, http:// or https://. A host alone means port 8080.
 	HTTP string
 	// GRPC is the endpoint of everything else: "host:port" or a URL, http:// or grpc:// (plaintext), https:// or
 	// grpcs:// (TLS). Default: the host of HTTP, port 50051, with TLS if HTTP has it.
@@ -74,7 +74,8 @@ type Options struct {
 	MaxInFlight int
 	// Compress sends gRPC messages with gzip: worth it on slow networks alone, since vectors hardly get smaller.
 	Compress bool
-	// WriteConsistency and ReadConsistency say how many replicas must have answered. Default: the server's (QUORUM).
+	// WriteConsistency and ReadConsistency say how many replicas must have answered. Default: the server's (QUORUM). Reading at
+	// ONE costs less, and may miss what a quorum has written.
 	WriteConsistency, ReadConsistency Consistency
 	// MaxBatchBytes is the size of a write request above which it is split. An object that is larger by itself is
 	// sent alone, if the server takes it. Default 4 MiB.

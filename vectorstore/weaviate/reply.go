@@ -24,27 +24,23 @@ func parseObject(result *pb.SearchResult) (*vectorstore.Object, error) {
 	if o.Properties, err = decodeObject(result.GetProperties().GetNonRefProps()); err != nil {
 		return nil, err
 	}
+	for _, v := range result.GetMetadata().GetVectors() {
+		o.Vectors[v.GetName()] = decodeVector(v.GetVectorBytes())
+	}
+	return o, takeBookkeeping(o)
+}
+
+// takeBookkeeping puts what is the Store's own of the properties in its place.
+func takeBookkeeping(o *vectorstore.Object) error {
 	o.Version, _ = o.Properties[versionProperty].(string)
 	if text, ok := o.Properties[inputsProperty].(string); ok {
 		if err := json.Unmarshal([]byte(text), &o.Inputs); err != nil {
-			return nil, fmt.Errorf("property %s: %w", inputsProperty, err)
+			return fmt.Errorf("property %s: %w", inputsProperty, err)
 		}
 	}
 	delete(o.Properties, versionProperty)
 	delete(o.Properties, inputsProperty)
-	for _, v := range result.GetMetadata().GetVectors() {
-		o.Vectors[v.GetName()] = decodeVector(v.GetVectorBytes())
-	}
-	return o, nil
-}
-
-// parseTombstone returns a remembered deletion that the server sent.
-func parseTombstone(result *pb.SearchResult) (*vectorstore.Object, error) {
-	o, err := parseObject(result)
-	if err != nil {
-		return nil, err
-	}
-	return &vectorstore.Object{Ref: o.Ref, Version: o.Version, Deleted: true}, nil
+	return nil
 }
 
 // decode returns the Go value of a property: nil, or the type that canonical gives for its type; a UUID is a text.

@@ -130,20 +130,26 @@ func count(t *testing.T, s *Store, collection string) int {
 	return answer.Data.Aggregate[collection][0].Meta.Count
 }
 
-func TestServerRoundTrip(t *testing.T) {
+// shapes returns an object with a property of every type.
+func shapes() vectorstore.Object {
 	when := time.Date(2024, 2, 29, 23, 59, 59, 123456789, time.UTC)
 	long := time.Date(1, 2, 3, 0, 0, 0, 0, time.UTC)
 	nested := map[string]any{
 		"text": "a", "int": int64(7), "number": 0.1, "bool": false, "date": when, "texts": []string{"x", ""}, "ints": []int64{1 << 53},
 		"deep": map[string]any{"deeper": map[string]any{"leaf": "z"}},
 	}
-	want := map[string]any{
+	properties := map[string]any{
 		"text": "quoted \" and \\ and \x00 and 日本", "int": int64(-1 << 53), "number": 5e-324, "bool": true, "date": when,
 		"texts": []string{"a", "", "b"}, "ints": []int64{-1 << 53, 0, 1 << 53}, "numbers": []float64{0.1, -1e300}, "bools": []bool{true, false},
 		"dates": []time.Time{when, long}, "uuid": "abcdef01-0000-5000-8000-abcdefabcdef", "blob": []byte{0, 1, 254, 255},
 		"uuids": []string{"abcdef01-0000-5000-8000-abcdefabcdef"}, "object": nested, "objects": []map[string]any{nested, {"text": "b"}, {}},
 		"no_texts": []string{}, "no_ints": []int64{}, "no_numbers": []float64{}, "no_bools": []bool{}, "no_dates": []time.Time{},
 	}
+	return vectorstore.Object{Ref: vectorstore.Ref{ID: idOf(7)}, Properties: properties, Vectors: map[string][]float32{"text_vector": {0.1, 3e-9}}}
+}
+
+func TestServerRoundTrip(t *testing.T) {
+	want := shapes().Properties
 	o := serverOptions(t)
 	o.Properties = []Property{{Name: "uuids", DataType: UUIDArray}, {Name: "uuid", DataType: UUID}} // the others are added
 	s := open(t, o)

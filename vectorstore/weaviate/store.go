@@ -26,6 +26,7 @@ type Store struct {
 	tombstones string
 	fixed      bool
 	tenants    bool
+	replicated bool
 	maxBytes   int
 	pace       *pace
 	write      *pb.ConsistencyLevel
@@ -91,6 +92,7 @@ func (s *Store) open(ctx context.Context, o Options) error {
 		return err
 	}
 	s.schema.Store(newSchema(have))
+	s.replicated = have.Replication != nil && have.Replication.Factor > 1
 	for name, v := range have.VectorConfig {
 		s.vectors[name] = v.VectorIndexConfig.Distance
 	}
@@ -128,112 +130,6 @@ func (s *Store) checkStored(ctx context.Context, vectors []Vector) error {
 // Close closes the connections. Calls that are under way, and later ones, fail with [ErrClosed]. A second Close does
 // nothing.
 func (s *Store) Close() error { return s.conn.close() }
-
-// Get returns objects aligned with r: nil where nothing is known, Deleted where a deletion is remembered. Where an
-// object is there, it wins over a remembered deletion, which it has outlived (see Apply). An id that is no UUID in
-// lower case names nothing.
-//
-// Objects are read before deletions. A Delete writes in the other order, so that an object under deletion is seen
-// before or after it, never as unknown.
-func (s *Store) Get(ctx context.Context, r []vectorstore.Ref) ([]*vectorstore.Object, error) {
-	byTenant := map[string]map[vectorstore.ID][]int{}
-	for i, ref := range r {
-		if err := s.checkTenant(ref.Tenant); err != nil {
-			return nil, err
-		}
-		positions := byTenant[ref.Tenant]
-		if positions == nil {
-			positions = map[vectorstore.ID][]int{}
-			byTenant[ref.Tenant] = positions
-		}
-		if ref.ID.Check() == nil {
-			positions[ref.ID] = append(positions[ref.ID], i)
-		}
-	}
-	out := make([]*vectorstore.Object, len(r))
-	for tenant, positions := range byTenant {
-		if err := s.get(ctx, tenant, positions, out); err != nil {
-			return nil, err
-		}
-	}
-	return out, nil
-}
-
-// get puts the objects of a tenant in their places.
-func (s *Store) get(ctx context.Context, tenant string, positions map[vectorstore.ID][]int, out []*vectorstore.Object) error {
-	fill := func(results []*pb.SearchResult, parse func(*pb.SearchResult) (*vectorstore.Object, error)) error {
-		for _, result := range results {
-			id := vectorstore.ID(result.GetMetadata().GetId())
-			for _, i := range positions[id] {
-				o, err := parse(result) // again for each: callers share nothing
-				if err != nil {
-					return objectError(id, err)
-				}
-				o.Tenant = tenant
-				out[i] = o
-			}
-			delete(positions, id)
-		}
-		return nil
-	}
-	objects, err := s.byID(ctx, tenant, s.collection, ids(positions))
-	if err == nil {
-		err = fill(objects, parseObject)
-	}
-	if err != nil {
-		return err
-	}
-	deletions, err := s.byID(ctx, tenant, s.tombstones, ids(positions))
-	if err == nil {
-		err = fill(deletions, parseTombstone)
-	}
-	return err
-}
-
-func ids(positions map[vectorstore.ID][]int) []string {
-	out := make([]string, 0, len(positions))
-	for id := range positions {
-		out = append(out, string(id))
-	}
-	slices.Sort(out)
-	return out
-}
-
-// byID reads the objects of a collection with these ids, those that are there. An answer that is too large is asked
-// for in halves.
-func (s *Store) byID(ctx context.Context, tenant, collection string, ids []string) ([]*pb.SearchResult, error) {
-	var out []*pb.SearchResult
-	for chunk := range slices.Chunk(ids, maxIDs) {
-		results, err := s.search(ctx, "get", &pb.SearchRequest{
-			Tenant: tenant, Collection: collection, Limit: uint32(len(chunk)), Filters: withIDs(chunk),
-		})
-		if tooLarge(err) && len(chunk) > 1 {
-			results, err = s.halves(ctx, tenant, collection, chunk)
-		}
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, results...)
-	}
-	return out, nil
-}
-
-func (s *Store) halves(ctx context.Context, tenant, collection string, ids []string) ([]*pb.SearchResult, error) {
-	first, err := s.byID(ctx, tenant, collection, ids[:len(ids)/2])
-	if err != nil {
-		return nil, err
-	}
-	second, err := s.byID(ctx, tenant, collection, ids[len(ids)/2:])
-	return append(first, second...), err
-}
-
-// withIDs is the filter for objects with these ids.
-func withIDs(ids []string) *pb.Filters {
-	return &pb.Filters{
-		Operator: pb.Filters_OPERATOR_CONTAINS_ANY, Target: &pb.FilterTarget{Target: &pb.FilterTarget_Property{Property: "_id"}},
-		TestValue: &pb.Filters_ValueTextArray{ValueTextArray: &pb.TextArray{Values: ids}},
-	}
-}
 
 // search is ask for requests whose answer is one list.
 func (s *Store) search(ctx context.Context, op string, req *pb.SearchRequest) ([]*pb.SearchResult, error) {

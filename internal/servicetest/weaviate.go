@@ -1,0 +1,213 @@
+package servicetest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const weaviateStartTimeout = 2 * time.Minute
+
+// Weaviate says how a Weaviate of a test's own is made. Its version is that of the server at WEAVIATE_HTTP.
+type Weaviate struct {
+	// Nodes is how many nodes the cluster has. Default 1.
+	Nodes int
+	// Env are more variables of each node's environment, written as NAME=value.
+	Env []string
+	// Dir is where the nodes keep their data, in a folder each. Default: a folder that is removed after the test.
+	Dir string
+}
+
+// WeaviateNode is a node that the test may kill and start again. It keeps its ports and its data.
+type WeaviateNode struct {
+	// HTTP and GRPC are where it listens, as host:port.
+	HTTP, GRPC string
+
+	binary, dir string
+	env         []string
+	process     *exec.Cmd
+}
+
+// Start starts the nodes and waits until each is ready. They are killed after the test, and with its process. Where the server is not
+// installed by .ci/services the test is skipped, as Env says.
+func (w Weaviate) Start(tb testing.TB) []*WeaviateNode {
+	tb.Helper()
+	binary := Installed(tb, "weaviate-"+weaviateVersion(tb)+"/weaviate-server")
+	if w.Dir == "" {
+		w.Dir = tb.TempDir()
+	}
+	nodes, members := make([]*WeaviateNode, max(w.Nodes, 1)), make([]string, max(w.Nodes, 1))
+	const ports = 6 // of a node
+	first := freePorts(tb, ports*len(nodes))
+	join := "127.0.0.1:" + strconv.Itoa(first+2)
+	for i := range nodes {
+		// Raft's RPC port is taken to be the one after Raft's own when a node looks for others.
+		port := first + ports*i
+		name := "node" + strconv.Itoa(i)
+		members[i] = name + ":" + strconv.Itoa(port+4)
+		nodes[i] = &WeaviateNode{
+			HTTP: "127.0.0.1:" + strconv.Itoa(port), GRPC: "127.0.0.1:" + strconv.Itoa(port+1), binary: binary, dir: filepath.Join(w.Dir, name),
+			env: []string{
+				"PERSISTENCE_DATA_PATH=" + filepath.Join(w.Dir, name), "CLUSTER_HOSTNAME=" + name, "CLUSTER_JOIN=" + join,
+				"GRPC_PORT=" + strconv.Itoa(port+1), "CLUSTER_GOSSIP_BIND_PORT=" + strconv.Itoa(port+2), "CLUSTER_DATA_BIND_PORT=" + strconv.Itoa(port+3),
+				"RAFT_PORT=" + strconv.Itoa(port+4), "RAFT_INTERNAL_RPC_PORT=" + strconv.Itoa(port+5),
+			},
+		}
+	}
+	for _, n := range nodes {
+		// The nodes differ in their ports alone; their Raft need not be as patient as across machines.
+		n.env = append(n.env, "CLUSTER_ADVERTISE_ADDR=127.0.0.1", "CLUSTER_BIND_ADDR=127.0.0.1", "CLUSTER_IN_LOCALHOST=true",
+			"RAFT_JOIN="+strings.Join(members, ","), "RAFT_BOOTSTRAP_EXPECT="+strconv.Itoa(len(nodes)), "RAFT_TIMEOUTS_MULTIPLIER=1",
+			"AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED=true", "DEFAULT_VECTORIZER_MODULE=none", "DISABLE_TELEMETRY=true",
+			"GO_PROFILING_DISABLE=true")
+		n.env = append(n.env, w.Env...)
+		n.Start(tb)
+		tb.Cleanup(n.Kill)
+		if n == nodes[0] && len(nodes) > 1 {
+			awaitPort(tb, join) // the others look for it once, when they start
+		}
+	}
+	for _, n := range nodes {
+		n.Await(tb)
+	}
+	return nodes
+}
+
+// Start starts the node, without waiting for it.
+func (n *WeaviateNode) Start(tb testing.TB) {
+	tb.Helper()
+	if err := os.MkdirAll(n.dir, 0o755); err != nil {
+		tb.Fatal(err)
+	}
+	log, err := os.OpenFile(n.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	_, port, _ := strings.Cut(n.HTTP, ":")
+	//nolint:noctx // Kill ends it, after the test's context
+	n.process = exec.Command(n.binary, "--scheme", "http", "--host", "127.0.0.1", "--port", port)
+	n.process.Dir, n.process.Env = n.dir, append(os.Environ(), n.env...)
+	n.process.Stdout, n.process.Stderr = log, log
+	n.process.SysProcAttr = withParent()
+	if err := n.process.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	_ = log.Close() // the process has its own
+}
+
+// Await waits until the node is ready.
+func (n *WeaviateNode) Await(tb testing.TB) {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), weaviateStartTimeout)
+	defer cancel()
+	for get(ctx, "http://"+n.HTTP+"/v1/.well-known/ready", nil) != nil {
+		select {
+		case <-ctx.Done():
+			log, _ := os.ReadFile(n.log())
+			tb.Fatalf("Weaviate at %s is not ready; the end of its log:\n%s", n.HTTP, log[max(0, len(log)-logTail):])
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+}
+
+// awaitPort waits until something listens at address.
+func awaitPort(tb testing.TB, address string) {
+	tb.Helper()
+	for deadline := time.Now().Add(weaviateStartTimeout); ; time.Sleep(20 * time.Millisecond) {
+		conn, err := (&net.Dialer{}).DialContext(tb.Context(), "tcp", address)
+		if err == nil {
+			_ = conn.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			tb.Fatalf("Weaviate does not listen: %v", err)
+		}
+	}
+}
+
+// Kill ends the node at once, as a crash does. It may be called again.
+func (n *WeaviateNode) Kill() {
+	_ = n.process.Process.Kill() // fails only where it has ended
+	_ = n.process.Wait()         // it was killed
+}
+
+// Stop asks the node to end, and waits until it has.
+func (n *WeaviateNode) Stop() {
+	_ = n.process.Process.Signal(syscall.SIGTERM) // fails only where it has ended
+	_ = n.process.Wait()
+}
+
+func (n *WeaviateNode) log() string { return n.dir + ".log" }
+
+// weaviateVersion asks the server at WEAVIATE_HTTP.
+func weaviateVersion(tb testing.TB) string {
+	tb.Helper()
+	ctx, cancel := context.WithTimeout(tb.Context(), cleanupTimeout)
+	defer cancel()
+	var meta struct {
+		Version string `json:"version"`
+	}
+	if err := get(ctx, "http://"+Env(tb, "WEAVIATE_HTTP")+"/v1/meta", &meta); err != nil || meta.Version == "" {
+		tb.Fatalf("the version of the server at WEAVIATE_HTTP: %v", err)
+	}
+	return meta.Version
+}
+
+// get decodes the JSON at a URL into out, unless that is nil.
+func get(ctx context.Context, url string, out any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	transport := &http.Transport{DisableKeepAlives: true}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close() //nolint:errcheck // it was read
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answers %s", url, resp.Status)
+	}
+	if out == nil {
+		return nil
+	}
+	return json.NewDecoder(resp.Body).Decode(out)
+}
+
+// freePorts returns the first of n ports in a row on which nothing listens. They are below those that systems give to connections, so
+// that none of these takes one between two starts of a server.
+func freePorts(tb testing.TB, n int) int {
+	tb.Helper()
+	const lowest, highest = 20_000, 32_000
+	for range 1000 {
+		first := lowest + rand.IntN(highest-lowest-n)
+		if free(tb, first, n) {
+			return first
+		}
+	}
+	tb.Fatalf("no %d ports in a row are free", n)
+	return 0
+}
+
+func free(tb testing.TB, first, n int) bool {
+	tb.Helper()
+	for port := first; port < first+n; port++ {
+		listener, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:"+strconv.Itoa(port))
+		if err != nil {
+			return false
+		}
+		_ = listener.Close()
+	}
+	return true
+}

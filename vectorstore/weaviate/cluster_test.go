@@ -1,0 +1,206 @@
+package weaviate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/internal/itemerror"
+	"github.com/tidemark-go/tidemark/internal/servicetest"
+	"github.com/tidemark-go/tidemark/vectorstore"
+)
+
+// nodeOptions are options for a node of a test's own, which drops nothing at the end: the node goes.
+func nodeOptions(n *servicetest.WeaviateNode) Options {
+	return Options{
+		HTTP: n.HTTP, GRPC: n.GRPC, Collection: fmt.Sprintf("Test_%x", rand.Uint64()), ConnectTimeout: time.Minute, ReadTimeout: 30 * time.Second,
+	}
+}
+
+func numbered(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// persist applies until the store takes all mutations; every error until then must be one that passes.
+func persist(t *testing.T, s *Store, m []vectorstore.Mutation) {
+	t.Helper()
+	for {
+		err := s.Apply(t.Context(), m)
+		if err == nil {
+			return
+		}
+		if itemerror.IsPermanent(err) || !sleep(t.Context(), 100*time.Millisecond) {
+			t.Fatal(err)
+		}
+	}
+}
+
+// acknowledged returns the numbers of the mutations that an Apply with this error has done.
+func acknowledged(t *testing.T, m []vectorstore.Mutation, err error) []int {
+	t.Helper()
+	if err == nil {
+		return numbered(len(m))
+	}
+	if itemerror.IsPermanent(err) {
+		t.Errorf("the error does not pass: %.300v", err)
+	}
+	at := failed(t, err)
+	return slices.DeleteFunc(numbered(len(m)), func(i int) bool { return slices.Contains(at, i) })
+}
+
+// checkStored fails the test unless the objects with these numbers are there.
+func checkStored(t *testing.T, s *Store, numbers []int) {
+	t.Helper()
+	there := map[vectorstore.ID]bool{}
+	for o, err := range vectorstore.All(t.Context(), s, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		there[o.ID] = true
+	}
+	for _, n := range numbers {
+		if !there[idOf(n)] {
+			t.Fatalf("object %d was acknowledged and is not there", n)
+		}
+	}
+}
+
+// importing applies mutations and calls interrupt when the server has about a quarter of them. It returns what was acknowledged.
+func importing(t *testing.T, s *Store, m []vectorstore.Mutation, interrupt func()) []int {
+	t.Helper()
+	before := count(t, s, s.collection)
+	done := make(chan error, 1)
+	go func() { done <- s.Apply(context.WithoutCancel(t.Context()), m) }()
+	for count(t, s, s.collection) < before+len(m)/4 { // by REST
+	}
+	interrupt()
+	return acknowledged(t, m, <-done)
+}
+
+// TestServerRestarts kills a server in the middle of a batch and starts it again: what was not done has an error that passes, the
+// same Store goes on by itself, and in the end every object is there, once.
+func TestServerRestarts(t *testing.T) {
+	node := servicetest.Weaviate{}.Start(t)[0]
+	o := nodeOptions(node)
+	o.MaxBatch = 20
+	s := open(t, o)
+	m := upserts(numbered(2000)...)
+	done := importing(t, s, m, node.Kill)
+	if len(done) < 100 || len(done) == len(m) {
+		t.Errorf("%d of %d were acknowledged", len(done), len(m))
+	}
+	node.Start(t)
+	persist(t, s, m[:1])
+	checkStored(t, s, done)
+	persist(t, s, m)
+	if n := count(t, s, s.collection); n != len(m) {
+		t.Errorf("%d objects are stored, want %d", n, len(m))
+	}
+}
+
+// TestServerCluster has a cluster of three nodes, each with all objects, of which one is killed and comes back. What a quorum has
+// acknowledged is there, whichever node is asked.
+func TestServerCluster(t *testing.T) {
+	nodes := servicetest.Weaviate{Nodes: 3, Env: []string{"MEMBERLIST_FAST_FAILURE_DETECTION=true"}}.Start(t)
+	o := nodeOptions(nodes[0])
+	o.Replication.Factor, o.MaxBatch, o.ReadTimeout = 3, 20, 10*time.Second
+	through := func(n *servicetest.WeaviateNode, write, read Consistency) *Store {
+		o := o
+		o.HTTP, o.GRPC, o.WriteConsistency, o.ReadConsistency = n.HTTP, n.GRPC, write, read
+		for {
+			s, err := New(t.Context(), o)
+			if err == nil {
+				t.Cleanup(func() { _ = s.Close() })
+				return s
+			}
+			if !sleep(t.Context(), 100*time.Millisecond) { // until the nodes have a leader again, which knows the schema
+				t.Fatal(err)
+			}
+		}
+	}
+	s := open(t, o)
+
+	t.Run("replicas", func(t *testing.T) {
+		other := o
+		other.Replication.Factor = 2
+		if _, err := New(t.Context(), other); !errors.Is(err, ErrCollection) {
+			t.Errorf("another factor: %v", err)
+		}
+		want := shapes()
+		apply(t, s, vectorstore.Mutation{Object: want})
+		for _, n := range nodes {
+			for _, level := range []Consistency{"", One, All} {
+				got := get(t, through(n, All, level), 7) // by REST, but for One
+				if got == nil || !reflect.DeepEqual(got.Properties, want.Properties) || !reflect.DeepEqual(got.Vectors, want.Vectors) {
+					t.Errorf("level %q: %+v", level, got)
+				}
+			}
+		}
+		apply(t, s, vectorstore.Mutation{Action: vectorstore.Merge, Object: vectorstore.Object{
+			Ref: want.Ref, Properties: map[string]any{"text": "merged"},
+		}})
+		want.Properties["text"] = "merged"
+		if got := get(t, s, 7); !reflect.DeepEqual(got.Properties, want.Properties) || !reflect.DeepEqual(got.Vectors, want.Vectors) {
+			t.Errorf("merged: %+v", got)
+		}
+	})
+
+	t.Run("killed in the middle", func(t *testing.T) {
+		m := upserts(numbered(1000)...)
+		done := importing(t, s, m, nodes[2].Kill)
+		t.Logf("%d of %d were acknowledged", len(done), len(m))
+		checkStored(t, s, done)
+		persist(t, s, m)
+		checkStored(t, s, numbered(len(m)))
+	})
+
+	// This is done while a node is down that has the objects.
+	later := upserts(2, 1000)
+	later[0].Object.Version, later[0].Object.Properties["title"] = "v9", "later"
+	persist(t, s, deletes(1, 2))
+	persist(t, s, later)
+	nodes[2].Start(t)
+	nodes[2].Await(t)
+	behind := through(nodes[2], Quorum, Quorum)
+
+	t.Run("deletion conflicts", func(t *testing.T) {
+		for _, s := range []*Store{behind, s} {
+			if got := get(t, s, 1); got == nil || !got.Deleted {
+				t.Errorf("the deleted object is %+v", got)
+			}
+			if got := get(t, s, 2); got == nil || got.Deleted || got.Version != "v9" || got.Properties["title"] != "later" {
+				t.Errorf("the object that was written after its deletion is %+v", got)
+			}
+			if got := get(t, s, 1000); got == nil || got.Properties["title"] != "1000" {
+				t.Errorf("the new object is %+v", got)
+			}
+		}
+		apply(t, behind, deletes(1000)...)
+		for _, s := range []*Store{behind, s} {
+			if got := get(t, s, 1000); got == nil || !got.Deleted {
+				t.Errorf("the object that was deleted through a node without it is %+v", got)
+			}
+		}
+	})
+
+	t.Run("the node of the Store killed", func(t *testing.T) {
+		m := upserts(numbered(1500)...)[1000:]
+		done := importing(t, s, m, nodes[0].Kill)
+		t.Logf("%d of %d were acknowledged", len(done), len(m))
+		for i := range done {
+			done[i] += 1000
+		}
+		checkStored(t, through(nodes[1], Quorum, Quorum), done)
+		persist(t, behind, m)
+		checkStored(t, behind, numbered(1500)[1000:])
+	})
+}
