@@ -93,7 +93,7 @@
 // In a collection with several copies ([Replication]) what a quorum has acknowledged is what Get returns, through whichever node, also
 // when a node was down meanwhile and has come back without it: deletions stay deleted, and the Sink's guard sees the newest version.
 // For that, Get and the reads of a Merge ask for each object by its id over REST, one request an object, where ReadConsistency is not
-// [One]. Searches and All are answered by one replica alone, whatever the level, so that they may miss or still show what it has missed,
+// [One]. Searches and scans are answered by one replica alone, whatever the level, so that they may miss or still show what it has missed,
 // until it is repaired; reading an object by its id repairs it. Weaviate counts the nodes that it takes for alive: without a dead one,
 // even [All] succeeds. A node that was just killed delays requests to ReadTimeout, until the others know.
 //
