@@ -17,8 +17,11 @@ func (o *Operator[K, V, A, R]) assign(t Timestamp, v V, emit func(Result[K, R]))
 	case o.assigner.kind == perEvent:
 		return o.intoTrail(t, v, emit)
 	case o.assigner.kind == tumbling:
-		start := t.Add(-floorMod(t, o.assigner.size, o.assigner.offset))
-		o.bounds = append(o.bounds[:0], Window{start, start.Add(o.assigner.size)})
+		if w := o.recent; t < w.Start || t >= w.End {
+			start := t.Add(-floorMod(t, o.assigner.size, o.assigner.offset))
+			o.recent = Window{start, start.Add(o.assigner.size)}
+		}
+		o.bounds = append(o.bounds[:0], o.recent)
 	default:
 		o.bounds = o.bounds[:0]
 		o.assigner.Windows(t, o.yield)

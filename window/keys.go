@@ -32,6 +32,7 @@ type keyTable[K Key, A any] struct {
 // page is memory for the slots of consecutive ids.
 type page[K Key, A any] struct {
 	slots [pageSize]slot[K, A]
+	cells []cells[A] // of the same ids, in a table that is sliced
 }
 
 const (
@@ -93,6 +94,11 @@ func (t *keyTable[K, A]) at(id int32) *slot[K, A] {
 
 func (s *slot[K, A]) empty() bool {
 	return len(s.entries) == 0 && (s.cells == nil || s.cells.empty()) && s.trail.empty()
+}
+
+// cells is at(id).cells without a look at the slot.
+func (t *keyTable[K, A]) cells(id int32) *cells[A] {
+	return &t.pages[id>>pageBits].cells[id&(pageSize-1)]
 }
 
 // find looks the key up; -1 without it.
@@ -177,9 +183,9 @@ func (t *keyTable[K, A]) take() int32 {
 func newPage[K Key, A any](sliced bool) *page[K, A] {
 	p := &page[K, A]{}
 	if sliced {
-		cs := newCellsPage[A]()
+		p.cells = newCellsPage[A]()
 		for i := range p.slots {
-			p.slots[i].cells = &cs[i]
+			p.slots[i].cells = &p.cells[i]
 		}
 		return p
 	}

@@ -28,8 +28,9 @@ type Operator[K Key, V, A, R any] struct {
 	keys    keyTable[K, A]
 	timers  timers
 	sliding *slider // nil unless windows share slices
-	carried carriage[K, A]
+	carried carriage[K, R]
 	alike   bool // what is due at one instant is one window
+	plain   bool // R can be emitted twice
 	ids     *idMemory
 	counts  [outcomes]uint64
 	totals  Counts
@@ -40,6 +41,7 @@ type Operator[K Key, V, A, R any] struct {
 	scratch A
 	bounds  []Window
 	again   []Timestamp
+	recent  Window // of a tumbling operator: events often follow their like
 	yield   func(Window)
 }
 
@@ -57,7 +59,7 @@ func New[K Key, V, A, R any](key func(V) K, a Assigner, g Aggregator[V, A, R], o
 		return nil, fmt.Errorf("%w: the gap function is a %T, and takes no %v", ErrOptions, a.gap, reflect.TypeFor[V]())
 	}
 	a.strict = a.strict || a.kind == session && o.Deterministic
-	op := &Operator[K, V, A, R]{assigner: a, options: o, key: key, aggregate: g, gap: gap}
+	op := &Operator[K, V, A, R]{assigner: a, options: o, key: key, aggregate: g, gap: gap, plain: plain(reflect.TypeFor[R]())}
 	if r, ok := any(g).(Rejecter[V]); ok {
 		op.rejects = r.Rejects
 	}
@@ -74,7 +76,7 @@ func (o *Operator[K, V, A, R]) reset() {
 	o.marks = NewCombiner(o.options.Partitions)
 	o.part, o.greatest = nil, MinTimestamp
 	o.timers = newTimers()
-	o.sliding, o.carried = nil, carriage[K, A]{}
+	o.sliding, o.carried = nil, carriage[K, R]{}
 	if t := o.options.Trigger; o.assigner.kind == sliding && o.assigner.slide < o.assigner.size &&
 		t == (Trigger{LateCount: 1}) && o.options.Accumulation == Accumulating {
 		o.sliding = newSlider(o.assigner, o.options.AllowedLateness)

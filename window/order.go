@@ -157,10 +157,10 @@ func (t *keyTable[K, A]) fetch(some []ranked) {
 	n := 0
 	if t.sliced {
 		for _, r := range some {
-			n += t.at(r.id).cells.head
+			n += len(t.at(r.id).entries) + t.cells(r.id).head
 		}
 		for _, r := range some {
-			n += int(t.at(r.id).cells.first())
+			n += int(t.cells(r.id).first())
 		}
 	} else {
 		for _, r := range some {

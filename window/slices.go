@@ -2,6 +2,7 @@ package window
 
 import (
 	"math/bits"
+	"reflect"
 	"slices"
 	"sort"
 	"time"
@@ -23,6 +24,15 @@ type slider struct {
 	kept                int64 // the first slice that is kept where windows fire
 	memo                int64 // a window's number, and that window
 	memoized            Window
+	slideNumber         int64 // of the last event; when that slide and its second slice begin, and its end
+	begin, middle, end  Timestamp
+	open, keep          reign
+}
+
+// reign is for which watermarks, from and until, a window is the first.
+type reign struct {
+	from, until Timestamp
+	window      int64
 }
 
 func newSlider(a Assigner, lateness time.Duration) *slider {
@@ -40,13 +50,20 @@ func newSlider(a Assigner, lateness time.Duration) *slider {
 
 // locate finds the slice of an event, and the first and the last window that it is in.
 func (z *slider) locate(t Timestamp) (slice, first, last int64) {
-	within := floorMod(t, z.slide, z.offset)
-	last = z.slideOf(t)
-	slice = last * z.per
-	if z.per == 2 && within >= z.rest {
-		slice++
+	if t < z.begin || t >= z.end { // events often follow their like
+		within := floorMod(t, z.slide, z.offset)
+		z.slideNumber, z.begin, z.middle, z.end = z.slideOf(t), t.Add(-within), t.Add(z.rest-within), t.Add(z.slide-within)
 	}
-	return slice, last - int64((z.size-within-1)/z.slide), last
+	last = z.slideNumber
+	slice, first = last*z.per, last-int64(z.size/z.slide)
+	switch {
+	case z.per == 1:
+		first++
+	case t >= z.middle:
+		slice++
+		first++
+	}
+	return slice, first, last
 }
 
 // slideOf is the number of the last window that has begun at t.
@@ -104,7 +121,20 @@ func (z *slider) windowAt(n int64) Window {
 func (z *slider) number(w Window) int64 { return z.slideOf(w.Start) }
 
 // firstOpen is the first window that a watermark has not passed.
-func (z *slider) firstOpen(watermark Timestamp) int64 {
+func (z *slider) firstOpen(watermark Timestamp) int64 { return z.first(&z.open, watermark) }
+
+// firstKept is the first window for which late events are still allowed at a watermark.
+func (z *slider) firstKept(watermark Timestamp) int64 {
+	if watermark < MaxTimestamp { // the end of lateness saturates there
+		watermark = watermark.Add(-z.lateness)
+	}
+	return z.first(&z.keep, watermark)
+}
+
+func (z *slider) first(r *reign, watermark Timestamp) int64 {
+	if watermark >= r.from && watermark < r.until {
+		return r.window
+	}
 	if watermark >= MaxTimestamp-1 {
 		return 1 << 61
 	}
@@ -112,6 +142,7 @@ func (z *slider) firstOpen(watermark Timestamp) int64 {
 	for z.window(n).last() <= watermark {
 		n++
 	}
+	*r = reign{watermark, z.window(n).last(), n}
 	return n
 }
 
@@ -122,22 +153,15 @@ func (z *slider) real(slice int64) bool {
 	return max(n, -n) <= last/int64(z.slide)+1 && n != -1<<63
 }
 
-// firstKept is the first window for which late events are still allowed at a watermark.
-func (z *slider) firstKept(watermark Timestamp) int64 {
-	if watermark == MaxTimestamp { // the end of lateness saturates there
-		return z.firstOpen(watermark)
-	}
-	return z.firstOpen(watermark.Add(-z.lateness))
-}
-
 // cells are the slices of one key, oldest first.
 type cells[A any] struct {
 	list     []cell[A]
 	head     int
+	due      int64 // the next window to fire, or one before it
+	waits    bool  // due is set
+	room     [inline]cell[A]
 	merged   *stacks[A] // nil until there are more than few
-	due      int64      // the next window to fire, or one before it
 	cleaning Timestamp
-	waits    bool // due is set
 }
 
 type cell[A any] struct {
@@ -162,9 +186,9 @@ const (
 
 // newCellsPage is memory for the cells of a page of keys.
 func newCellsPage[A any]() []cells[A] {
-	cs, list := make([]cells[A], pageSize), make([]cell[A], pageSize*inline)
+	cs := make([]cells[A], pageSize)
 	for i := range cs {
-		cs[i] = cells[A]{list: list[i*inline : i*inline : (i+1)*inline], cleaning: noTimer}
+		cs[i].list, cs[i].cleaning = cs[i].room[:0], noTimer
 	}
 	return cs
 }
@@ -245,18 +269,18 @@ func (c *cells[A]) prune(slice int64) {
 func (o *Operator[K, V, A, R]) intoSlices(t Timestamp, v V, emit func(Result[K, R])) Outcome {
 	z := o.sliding
 	slice, first, last := z.locate(t)
-	if o.gone(z.window(last)) {
+	kept := z.firstKept(o.now)
+	if last < kept {
 		return o.missed(t)
 	}
 	id := o.keys.get(o.key(v), o.options.MaxKeys)
 	if id < 0 {
 		return Refused
 	}
-	s := o.keys.at(id)
+	c := o.keys.cells(id)
 	o.keys.stale[id] = true
-	c := s.cells
-	if o.options.Deterministic && z.window(first).last() <= o.now {
-		return o.besideSlices(id, s, first, last, v)
+	if o.options.Deterministic && first < z.firstOpen(o.now) {
+		return o.besideSlices(id, o.keys.at(id), first, last, v)
 	}
 	pos, found := c.find(slice)
 	if !found {
@@ -267,11 +291,9 @@ func (o *Operator[K, V, A, R]) intoSlices(t Timestamp, v V, emit func(Result[K, 
 	}
 	o.aggregate.Add(&c.live()[pos].acc, v)
 	c.changed(slice)
-	n := first
-	for ; n <= last && z.window(n).last() <= o.marks.combined; n++ {
-		if !o.gone(z.window(n)) {
-			o.emitShared(s, n, Updated, emit)
-		}
+	n, open := max(first, kept), z.firstOpen(o.marks.combined)
+	for ; n <= last && n < open; n++ {
+		o.emitShared(o.keys.at(id), n, Updated, emit)
 	}
 	if n <= last {
 		o.require(c, n, id)
@@ -314,20 +336,21 @@ func (o *Operator[K, V, A, R]) require(c *cells[A], n int64, id int32) {
 	}
 }
 
-// carriage has what the window that fired last has passed on to the next: keys in order, with what they have in both windows. Most keys
-// have no events from one window to the next, and their next result is made without a look at their state.
-type carriage[K Key, A any] struct {
+// carriage has what the window that fired last has passed on to the next: keys in order, with the value that they have in both. Most keys
+// have no events from one window to the next, and their next result is made without a look at their state. A value that refers to memory,
+// which whoever gets it may change, is made anew.
+type carriage[K Key, R any] struct {
 	window int64 // which is to fire next
-	list   []carried[K, A]
+	list   []carried[K, R]
 	common int // bytes that the prefixes of list leave out
-	next   []carried[K, A]
+	next   []carried[K, R]
 }
 
-type carried[K Key, A any] struct {
+type carried[K Key, R any] struct {
 	ranked
 	key   K
-	acc   A
-	until int64 // the last window for which acc is all of the key, as long as it is not stale
+	value R
+	until int64 // the last window that has this value, as long as it is not stale
 }
 
 // fireShared fires the windows that end at an instant, in the order of their keys.
@@ -365,6 +388,9 @@ func (o *Operator[K, V, A, R]) fireCarried(fresh []ranked, at Timestamp, emit fu
 		}
 	}
 	for i := range list {
+		if i%nearby == 0 {
+			o.fetchStale(list[i:min(i+nearby, len(list))], n)
+		}
 		c := &list[i]
 		for len(fresh) > 0 && (fresh[0].prefix < c.prefix || fresh[0].prefix == c.prefix && o.keys.at(fresh[0].id).key < c.key) {
 			o.fireKey(fresh[0], at, emit)
@@ -377,10 +403,23 @@ func (o *Operator[K, V, A, R]) fireCarried(fresh []ranked, at Timestamp, emit fu
 			o.fireWindow(c.ranked, n, emit)
 			continue
 		}
-		o.emit(Result[K, R]{w, c.key, o.aggregate.Result(&c.acc), OnTime}, emit)
+		o.emit(Result[K, R]{w, c.key, c.value, OnTime}, emit)
 		o.carried.next = append(o.carried.next, *c)
 	}
 	return fresh
+}
+
+// fetchStale fetches what fireCarried is about to look at.
+func (o *Operator[K, V, A, R]) fetchStale(list []carried[K, R], n int64) {
+	var some [nearby]ranked
+	count := 0
+	for i := range list {
+		if o.keys.stale[list[i].id] || n >= list[i].until {
+			some[count] = list[i].ranked
+			count++
+		}
+	}
+	o.keys.fetch(some[:count])
 }
 
 // fireKey fires the window of a key that is due at an instant, if it is.
@@ -394,7 +433,7 @@ func (o *Operator[K, V, A, R]) fireKey(r ranked, at Timestamp, emit func(Result[
 func (o *Operator[K, V, A, R]) fireWindow(r ranked, n int64, emit func(Result[K, R])) {
 	z, s := o.sliding, o.keys.at(r.id)
 	c := s.cells
-	o.emitShared(s, n, OnTime, emit)
+	value := o.emitShared(s, n, OnTime, emit)
 	whole, until := o.carries(s, n)
 	c.prune(z.kept)
 	if c.due, c.waits = o.nextDue(s, n+1); !c.waits {
@@ -406,9 +445,9 @@ func (o *Operator[K, V, A, R]) fireWindow(r ranked, n int64, emit func(Result[K,
 		z.timers.add(next, r.id)
 		return
 	}
-	p := carried[K, A]{ranked: r, key: s.key, until: n}
+	p := carried[K, R]{ranked: r, key: s.key, until: n}
 	if whole {
-		p.acc, p.until = o.scratch, until
+		p.value, p.until = value, until
 		o.keys.stale[r.id] = false
 	}
 	o.carried.window = c.due
@@ -420,7 +459,7 @@ func (o *Operator[K, V, A, R]) carries(s *slot[K, A], n int64) (whole bool, unti
 	z, c := o.sliding, s.cells
 	live := c.live()
 	i := c.from(n * z.per)
-	if len(s.entries) > 0 || i == len(live) || live[len(live)-1].slice >= n*z.per+z.span {
+	if !o.plain || len(s.entries) > 0 || i == len(live) || live[len(live)-1].slice >= n*z.per+z.span {
 		return false, 0
 	}
 	until = floorDiv(live[i].slice, z.per)
@@ -465,8 +504,8 @@ func (o *Operator[K, V, A, R]) cleanCells(id int32, c *cells[A]) {
 	o.timers.add(c.cleaning, id)
 }
 
-// emitShared fires a window made of slices.
-func (o *Operator[K, V, A, R]) emitShared(s *slot[K, A], n int64, kind Kind, emit func(Result[K, R])) {
+// emitShared fires a window made of slices, and returns its value.
+func (o *Operator[K, V, A, R]) emitShared(s *slot[K, A], n int64, kind Kind, emit func(Result[K, R])) (value R) {
 	var zero A
 	o.scratch = zero
 	w := o.sliding.window(n)
@@ -483,8 +522,28 @@ func (o *Operator[K, V, A, R]) emitShared(s *slot[K, A], n int64, kind Kind, emi
 		}
 	}
 	if some {
-		o.emit(Result[K, R]{w, s.key, o.aggregate.Result(&o.scratch), kind}, emit)
+		value = o.aggregate.Result(&o.scratch)
+		o.emit(Result[K, R]{w, s.key, value, kind}, emit)
 	}
+	return value
+}
+
+// plain says whether a value of the type refers to no memory that can be changed.
+func plain(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Array:
+		return plain(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if !plain(t.Field(i).Type) {
+				return false
+			}
+		}
+		return true
+	case reflect.Chan, reflect.Func, reflect.Interface, reflect.Map, reflect.Pointer, reflect.Slice, reflect.UnsafePointer:
+		return false
+	}
+	return true
 }
 
 // mergeCells merges the slices of a window one by one, and says whether there are any.

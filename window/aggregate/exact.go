@@ -352,11 +352,11 @@ func (e *Exact) narrow() (float64, bool) {
 	if rest > half || rest == half && (sticky != 0 || m&1 != 0) {
 		m++
 	}
-	x := math.Ldexp(float64(m), exponent+11)
+	x := uint64(exponent+63+1023)<<52 + m - 1<<52 // of m = 2^53 the exponent takes the carry
 	if minus {
-		x = -x
+		x |= 1 << 63
 	}
-	return x, true
+	return math.Float64frombits(x), true
 }
 
 // maxExactBits bounds a decoded sum: 2^63 squares of the greatest float64.
