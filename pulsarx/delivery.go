@@ -12,10 +12,11 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// delivery is one message on its way, in a ring. Whoever takes it out of the ring owns its one outcome.
+// delivery is one message on its way. It is in a ring until its callback is about to be called, or Send has its outcome.
 type delivery struct {
 	message    pulsar.ProducerMessage
-	prev, next *delivery
+	prev, next *delivery // in the ring
+	older      *delivery // in the stack of those whose callbacks are to be called
 	number     uint64
 	line       *line
 	producer   pulsar.Producer // of the line, that has the message
@@ -23,8 +24,32 @@ type delivery struct {
 	start      time.Time
 	span       trace.Span
 	callback   func(MessageID, error)
-	fail       func(error)  // of Send, which waits by itself
-	call       atomic.Int32 // of the client
+	fail       func(error)   // of Send, which waits by itself
+	answered   chan struct{} // of Send, closed with its outcome, unless fail is called
+	call       atomic.Int32  // of the client
+	owner      atomic.Int32  // who gives it its one outcome
+
+	// The outcome, written by the owner.
+	id   MessageID
+	err  error
+	took time.Duration
+}
+
+// The owners of an outcome.
+const (
+	nobody     int32 = iota
+	theAnswer        // of the client
+	theSweep         // or another end of what was on its way
+	theContext       // of Send
+)
+
+// settle gives d its outcome, unless it has one.
+func (d *delivery) settle(owner int32, id MessageID, err error, now time.Time) bool {
+	if !d.owner.CompareAndSwap(nobody, owner) {
+		return false
+	}
+	d.id, d.err, d.took = id, err, now.Sub(d.start)
+	return true
 }
 
 // The states of a call.
@@ -35,13 +60,6 @@ const (
 	foundClosed // the client has closed its producer
 	taken       // the client has the message
 )
-
-type outcome struct {
-	*delivery
-	id   MessageID
-	err  error
-	took time.Duration
-}
 
 // flushing is a Flush that waits for the deliveries up to a number.
 type flushing struct {
@@ -84,7 +102,7 @@ func (p *Producer[T]) traced(ctx context.Context, now time.Time) bool {
 
 // queue gives a message to the client, and waits for a place with it where there is none. The outcome comes once, from here or from the
 // goroutine that reads the connection, which must not wait for a user; conclude has it.
-func (p *Producer[T]) queue(ctx context.Context, d *delivery, settle func(outcome)) {
+func (p *Producer[T]) queue(ctx context.Context, d *delivery) {
 	callback := func(id MessageID, _ *pulsar.ProducerMessage, err error) {
 		switch {
 		case isFull(err) && d.call.CompareAndSwap(calling, foundFull):
@@ -95,7 +113,7 @@ func (p *Producer[T]) queue(ctx context.Context, d *delivery, settle func(outcom
 		d.line.release(d.places)
 		now := time.Now()
 		p.arrived(d, err, now)
-		p.conclude(p.outcome(d, id, err, now), settle)
+		p.conclude(d, id, err, now)
 	}
 	if err := p.enqueue(ctx, d, callback); err != nil {
 		callback(nil, nil, err)
@@ -135,7 +153,7 @@ func (p *Producer[T]) enqueue(
 			err = p.awaitRoom(ctx, d)
 		} else {
 			d.line.replace(d.producer)
-			err = p.stillPending(d)
+			err = d.stillPending()
 		}
 		if err != nil {
 			return err
@@ -159,37 +177,33 @@ func (p *Producer[T]) sendNow(ctx context.Context, d *delivery) (MessageID, erro
 	if err != nil {
 		return nil, err
 	}
-	d.fail = cancel
-	results := make(chan outcome, 1)
-	settle := func(o outcome) { results <- o }
+	d.fail, d.answered = cancel, make(chan struct{})
 	if l.alone {
-		p.queue(traced, d, settle)
+		p.queue(traced, d)
 	} else {
-		p.sendBatched(traced, d, settle)
+		p.sendBatched(traced, d)
 	}
-	var o outcome
 	select {
-	case o = <-results:
+	case <-d.answered:
 	case <-sending.Done():
-		if !p.take(d) {
-			select {
-			case o = <-results:
-			default: // the sweep or Close has it, and records it
+		if !d.settle(theContext, nil, p.sendError(context.Cause(sending)), time.Now()) {
+			if d.owner.Load() == theSweep { // which records it
 				return nil, context.Cause(sending)
 			}
+			<-d.answered
 			break
 		}
-		o = p.outcome(d, nil, context.Cause(sending), time.Now())
+		p.unlink(d)
 	}
-	p.record(traced, o)
-	if o.err != nil {
-		return nil, o.err
+	p.record(traced, d)
+	if d.err != nil {
+		return nil, d.err
 	}
-	return o.id, nil
+	return d.id, nil
 }
 
 // sendBatched gives a message to the client and lets it close the batch.
-func (p *Producer[T]) sendBatched(ctx context.Context, d *delivery, settle func(outcome)) {
+func (p *Producer[T]) sendBatched(ctx context.Context, d *delivery) {
 	for {
 		var id MessageID
 		var err error
@@ -211,7 +225,7 @@ func (p *Producer[T]) sendBatched(ctx context.Context, d *delivery, settle func(
 				d.line.leave()
 			}
 		}
-		p.conclude(p.outcome(d, id, err, time.Now()), settle)
+		p.conclude(d, id, err, time.Now())
 		return
 	}
 }
@@ -233,14 +247,12 @@ func (p *Producer[T]) awaitRoom(ctx context.Context, d *delivery) error {
 	case <-d.line.closing:
 		return ErrClosed
 	}
-	return p.stillPending(d)
+	return d.stillPending()
 }
 
 // stillPending returns an error where the message has its outcome.
-func (p *Producer[T]) stillPending(d *delivery) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if d.next == nil { // by the sweep
+func (d *delivery) stillPending() error {
+	if d.owner.Load() != nobody { // by the sweep
 		return ErrSendTimeout
 	}
 	return nil
@@ -264,58 +276,61 @@ func (p *Producer[T]) arrived(d *delivery, err error, now time.Time) {
 	}
 }
 
-// take takes d out of the ring, and reports whether it was still there: then the caller gives it its outcome.
-func (p *Producer[T]) take(d *delivery) bool {
+// conclude gives a message the client's answer as its outcome, unless it has one.
+func (p *Producer[T]) conclude(d *delivery, id MessageID, err error, now time.Time) {
+	if !d.settle(theAnswer, id, p.sendError(err), now) {
+		return
+	}
+	if d.answered == nil {
+		p.push(d)
+		return
+	}
+	p.unlink(d)
+	close(d.answered)
+}
+
+// push leaves a delivery with an outcome to deliver, for its callback.
+func (p *Producer[T]) push(d *delivery) {
+	for {
+		older := p.settled.Load()
+		d.older = older
+		if !p.settled.CompareAndSwap(older, d) {
+			continue
+		}
+		if older == nil { // or deliver has been told
+			p.notify()
+		}
+		return
+	}
+}
+
+// unlink takes the delivery of a Send out of the ring.
+func (p *Producer[T]) unlink(d *delivery) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.flushes) > 0 {
+	d.unlink()
+	if len(p.flushes) > 0 || p.ended {
 		p.notify()
 	}
-	return d.unlink()
 }
 
-func (d *delivery) unlink() bool {
-	if d.next == nil {
-		return false
-	}
-	d.prev.next, d.next.prev = d.next, d.prev
-	d.prev, d.next = nil, nil
-	return true
-}
-
-func (p *Producer[T]) outcome(d *delivery, id MessageID, err error, now time.Time) outcome {
-	return outcome{d, id, p.sendError(err), now.Sub(d.start)}
-}
-
-// conclude gives a message its outcome, unless it has one: to settle, or to the callback where settle is nil. It is out of the ring and
-// among the settled at once, so that no Flush or Close misses it between the two.
-func (p *Producer[T]) conclude(o outcome, settle func(outcome)) {
-	p.mu.Lock()
-	mine := o.unlink()
-	if mine && settle == nil {
-		p.settled = append(p.settled, o)
-	}
-	if len(p.flushes) > 0 || mine && settle == nil {
-		p.notify()
-	}
-	p.mu.Unlock()
-	if mine && settle != nil {
-		settle(o)
+func (d *delivery) unlink() {
+	if d.next != nil { // or it was refused
+		d.prev.next, d.next.prev = d.next, d.prev
+		d.prev, d.next = nil, nil
 	}
 }
 
 // refuse gives a message that is not sent its outcome.
 func (p *Producer[T]) refuse(callback func(MessageID, error), err error) {
+	d := &delivery{callback: callback, err: err}
 	p.mu.Lock()
 	ended := p.ended
 	if !ended {
-		p.settled = append(p.settled, outcome{&delivery{callback: callback}, nil, err, 0})
+		p.push(d)
 	}
 	p.mu.Unlock()
-	switch {
-	case !ended:
-		p.notify()
-	case callback != nil:
+	if ended && callback != nil {
 		callback(nil, err)
 	}
 }
@@ -329,20 +344,17 @@ func (p *Producer[T]) notify() {
 
 // failPending gives the deliveries that are due the outcome err.
 func (p *Producer[T]) failPending(due func(*delivery) bool, err error) {
+	err = p.sendError(err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	for d := p.pending.next; d != &p.pending; {
-		next := d.next
-		if due(d) {
-			d.unlink()
-			o := p.outcome(d, nil, err, now)
+	for d := p.pending.next; d != &p.pending; d = d.next {
+		if due(d) && d.settle(theSweep, nil, err, now) {
 			if d.fail != nil {
-				d.fail(o.err)
+				d.fail(err)
 			}
-			p.settled = append(p.settled, o)
+			p.push(d)
 		}
-		d = next
 	}
 	p.notify()
 }
@@ -353,49 +365,48 @@ func (p *Producer[T]) deliver() {
 	defer close(p.done)
 	sweep := time.NewTicker(min(max(p.options.SendTimeout/8, time.Millisecond), maxSweep))
 	defer sweep.Stop()
-	var spare []outcome
 	for {
 		select {
 		case <-p.wake:
 		case <-sweep.C:
 			p.sweep()
 		}
-		p.mu.Lock()
-		settled, ended := p.settled, p.ended
-		p.settled = spare
-		p.mu.Unlock()
-		for _, o := range settled {
-			p.record(context.Background(), o)
-			if o.callback != nil {
-				o.callback(o.id, o.err)
+		settled, last := p.takeSettled()
+		for d := settled; d != nil; d = d.older {
+			p.record(context.Background(), d)
+			if d.callback != nil {
+				d.callback(d.id, d.err)
 			}
 		}
 		p.finishFlushes(settled)
-		if ended && len(settled) == 0 {
+		if last {
 			return
-		}
-		if ended {
-			p.notify()
-		}
-		clear(settled)
-		if spare = settled[:0]; cap(spare) > maxSpare {
-			spare = nil
 		}
 	}
 }
 
+// takeSettled returns the deliveries whose callbacks are to be called, in the order of their outcomes, and whether the producer is
+// closed and none can come after them.
+func (p *Producer[T]) takeSettled() (settled *delivery, ended bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for d := p.settled.Swap(nil); d != nil; {
+		d.unlink()
+		older := d.older
+		d.older, settled, d = settled, d, older
+	}
+	return settled, p.ended && p.pending.next == &p.pending // what is in the ring then is about to be pushed
+}
+
 // maxSweep is how long a silent line goes unnoticed at most, however long SendTimeout is.
 const maxSweep = 2 * time.Second
-
-// maxSpare bounds the outcomes that a producer keeps room for.
-const maxSpare = 4096
 
 // sweep fails what is overdue, and looks into lines that are silent.
 func (p *Producer[T]) sweep() {
 	now := time.Now()
 	suspicious := min(p.options.SendTimeout/4, 5*time.Second)
 	p.mu.Lock()
-	if d := p.pending.next; d != &p.pending && now.Sub(d.start) >= suspicious {
+	if d := p.oldest(); d != nil && now.Sub(d.start) >= suspicious {
 		d.line.suspect(d.start, now.Sub(d.start) >= p.options.SendTimeout)
 	}
 	lines := []*line{p.main}
@@ -407,6 +418,16 @@ func (p *Producer[T]) sweep() {
 	for _, l := range lines {
 		l.check()
 	}
+}
+
+// oldest returns the first delivery without an outcome, or nil. p.mu is held.
+func (p *Producer[T]) oldest() *delivery {
+	for d := p.pending.next; d != &p.pending; d = d.next {
+		if d.owner.Load() == nobody {
+			return d
+		}
+	}
+	return nil
 }
 
 // flush closes the open batches, and waits for the outcomes of what was sent before, callbacks included.
@@ -438,17 +459,17 @@ func (p *Producer[T]) flush(ctx context.Context) error {
 }
 
 // finishFlushes lets those go on that nothing is left for.
-func (p *Producer[T]) finishFlushes(called []outcome) {
+func (p *Producer[T]) finishFlushes(called *delivery) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	waiting := p.flushes[:0]
 	for _, f := range p.flushes {
-		for _, o := range called {
-			if o.err != nil && o.number <= f.upTo {
-				f.err = o.err
+		for d := called; d != nil; d = d.older {
+			if d.err != nil && d.number <= f.upTo {
+				f.err = d.err
 			}
 		}
-		if first := p.pending.next; first != &p.pending && first.number <= f.upTo || uncalled(p.settled, f.upTo) {
+		if first := p.pending.next; first != &p.pending && first.number <= f.upTo || uncalled(p.settled.Load(), f.upTo) {
 			waiting = append(waiting, f)
 			continue
 		}
@@ -458,33 +479,33 @@ func (p *Producer[T]) finishFlushes(called []outcome) {
 	p.flushes = waiting
 }
 
-func uncalled(settled []outcome, upTo uint64) bool {
-	for _, o := range settled {
-		if o.number <= upTo {
+func uncalled(d *delivery, upTo uint64) bool {
+	for ; d != nil; d = d.older {
+		if d.number <= upTo {
 			return true
 		}
 	}
 	return false
 }
 
-func (p *Producer[T]) record(ctx context.Context, o outcome) {
-	if o.span != nil {
-		endSend(o.span, o.id, o.err)
+func (p *Producer[T]) record(ctx context.Context, d *delivery) {
+	if d.span != nil {
+		endSend(d.span, d.id, d.err)
 	}
 	recorded, added := p.recorded, p.added
-	if o.err != nil {
-		failed := failure(o.err)
+	if d.err != nil {
+		failed := failure(d.err)
 		recorded, added = []metric.RecordOption{p.attrs, failed}, []metric.AddOption{p.attrs, failed}
 	}
-	p.client.tel.sendTime.Record(ctx, o.took.Seconds(), recorded...)
+	p.client.tel.sendTime.Record(ctx, d.took.Seconds(), recorded...)
 	p.client.tel.sent.Add(ctx, 1, added...)
-	if dropped(o) && nonPersistent(p.options.Topic) {
+	if d.dropped() && nonPersistent(p.options.Topic) {
 		p.client.tel.dropped.Add(ctx, 1, p.added...)
 	}
 }
 
 // dropped tells whether the broker has confirmed a message that it did not keep.
-func dropped(o outcome) bool { return o.err == nil && o.id != nil && o.id.LedgerID() < 0 }
+func (d *delivery) dropped() bool { return d.err == nil && d.id != nil && d.id.LedgerID() < 0 }
 
 // sendError gives the client's errors this package's names.
 func (p *Producer[T]) sendError(err error) error {

@@ -202,15 +202,15 @@ type Producer[T any] struct {
 	waiters atomic.Int32
 	freed   atomic.Int32 // places since one was woken
 
-	untraced atomic.Int64 // until when no tracer is looked for, Unix nanoseconds
+	settled  atomic.Pointer[delivery] // stack of those with an outcome, whose callbacks deliver calls; it alone takes them
+	untraced atomic.Int64             // until when no tracer is looked for, Unix nanoseconds
 
 	mu      sync.Mutex
-	single  *line     // for messages that are sent alone, made by the first; main where all are
-	closed  bool      // no new messages
-	ended   bool      // nothing is pending and nothing can come
-	last    uint64    // number of the newest delivery
-	pending delivery  // head of the ring of messages without an outcome, oldest first
-	settled []outcome // with one, whose callbacks have not been called
+	single  *line    // for messages that are sent alone, made by the first; main where all are
+	closed  bool     // no new messages
+	ended   bool     // nothing is pending and nothing can come
+	last    uint64   // number of the newest delivery
+	pending delivery // head of the ring of messages, oldest first
 	flushes []*flushing
 }
 
@@ -311,7 +311,7 @@ func (p *Producer[T]) sendAsync(ctx context.Context, d *delivery, callback func(
 		p.refuse(callback, err)
 		return
 	}
-	p.queue(ctx, d, nil)
+	p.queue(ctx, d)
 }
 
 // Flush closes the open batches and waits until everything that was sent before has its outcome and its callback has returned; so it
