@@ -13,7 +13,8 @@
 //   - pulsarx/pulsartest: a broker inside the test binary that speaks Pulsar's protocol.
 //   - cdc: Debezium's change events as typed Go values; cdc/avrocdc: the same from Avro.
 //   - embed, embed/onnx, embed/tokenizer: text to vectors, in this process, with batching, a cache and limits around any embedder.
-//   - vectorstore: the Sink that keeps a Store equal to a table; vectorstore/weaviate and vectorstore/memory are Stores.
+//   - vectorstore: the Sink that keeps a Store equal to a table; vectorstore/weaviate, vectorstore/pgvector
+//     and vectorstore/memory are Stores.
 //
 // They meet in values and functions, not in a framework. The whole pipeline:
 //

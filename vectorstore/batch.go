@@ -200,7 +200,7 @@ func (b *batch[T]) guard(ctx context.Context, rows []*row[T]) {
 		refs[i] = r.ref
 	}
 	if _, ok := b.store.(VersionedClearer); ok {
-		refs = append(refs, truncated)
+		refs = append(refs, b.mapping.truncated())
 	}
 	stored, err := b.get(ctx, refs)
 	var cleared cdc.Position
@@ -571,15 +571,26 @@ func (b *batch[T]) applyAll(ctx context.Context, writes []*write[T]) {
 		return
 	}
 	start := time.Now()
-	for i, err := range b.apply(ctx, mutations) {
+	versions := make([]string, len(applied))
+	for i, w := range applied {
+		if w.stored != nil {
+			versions[i] = w.stored.Version
+		}
+	}
+	for i, err := range b.apply(ctx, mutations, versions) {
 		applied[i].err = err
 	}
 	b.write = time.Since(start)
 }
 
 // apply returns an error a mutation. One that is refused for good without saying which is looked for one by one.
-func (b *batch[T]) apply(ctx context.Context, m []Mutation) []error {
-	err := b.telemetry.write(ctx, len(m), func(ctx context.Context) error { return b.store.Apply(ctx, m) })
+func (b *batch[T]) apply(ctx context.Context, m []Mutation, versions []string) []error {
+	err := b.telemetry.write(ctx, len(m), func(ctx context.Context) error {
+		if c, ok := b.store.(Conditional); ok {
+			return c.ApplyIf(ctx, m, versions)
+		}
+		return b.store.Apply(ctx, m)
+	})
 	if err == nil {
 		return make([]error, len(m))
 	}
@@ -588,7 +599,7 @@ func (b *batch[T]) apply(ctx context.Context, m []Mutation) []error {
 		return errs
 	}
 	for i := range m {
-		errs[i] = b.apply(ctx, m[i:i+1])[0]
+		errs[i] = b.apply(ctx, m[i:i+1], versions[i:i+1])[0]
 	}
 	return errs
 }

@@ -14,8 +14,9 @@
 //
 // In the plain case, where properties and inputs are fields, [MappingOf] makes the mapping of struct tags.
 //
-// Package weaviate has a Store on Weaviate, package memory one for tests, examples and small collections; package
-// storetest has the suite that both pass, and that yours can.
+// Package weaviate has a Store on Weaviate, package pgvector one on Postgres, package memory one for tests, examples and small
+// collections; package storetest has the suite that all pass, and that yours can. One [Query] asks any of them: near vectors or an
+// object, for keywords, by filters, in groups, page by page. What a Store cannot answer is [ErrUnsupported].
 //
 // # What a batch does
 //
@@ -59,9 +60,11 @@
 //
 // Every object, and every deletion, is stored with the [cdc.Position] of its event. An event that is older than what is
 // stored is skipped as stale, the same event again as unchanged; also after a restart, and also against a remembered
-// deletion, so that a late update does not resurrect a row. Positions that cannot be compared are taken for newer. The
-// guard is read and written by the sink, not by the store in one step: one consumer at a time may own a key, as it does
-// in a Key_Shared, Failover or Exclusive subscription.
+// deletion, so that a late update does not resurrect a row. Positions that cannot be compared are taken for newer. One
+// consumer at a time may own a key, as it does in a Key_Shared, Failover or Exclusive subscription. A consumer that has lost a key
+// without knowing it yet may still be writing: a [Conditional] store refuses that with [ErrConflict], which is tried again and is
+// then stale. On another store, such as Weaviate, such a write can undo a newer one that came between its read and its write; a
+// fence of the consumers, or [Sink.Reconcile] afterwards, is what helps.
 //
 // A truncate has no key, so a topic does not order it against the rows; its LSN does, since Postgres locks the table.
 // On a [VersionedClearer] the sink removes what is older, keeps what is newer, and remembers the truncate, as the

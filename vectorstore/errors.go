@@ -6,8 +6,8 @@ import (
 	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
-// The errors that a [Store] or the [Sink] wraps, with the object, column or table that they concern. All are permanent:
-// the same call will fail again.
+// The errors that a [Store] or the [Sink] wraps, with the object, column or table that they concern. All but ErrConflict are
+// permanent: the same call will fail again.
 var (
 	// ErrID: an object's id is not a UUID as lower-case text.
 	ErrID = errors.New("vectorstore: invalid id")
@@ -32,6 +32,8 @@ var (
 	ErrQuery = errors.New("vectorstore: invalid query")
 	// ErrUnsupported: the store cannot answer this part of a query, which the error names.
 	ErrUnsupported = errors.New("vectorstore: unsupported by this store")
+	// ErrConflict: the object has been changed since it was read, by another writer. Reading it again and deciding again cures it.
+	ErrConflict = errors.New("vectorstore: the object has changed since it was read")
 	// ErrOp: the event's operation is unknown.
 	ErrOp = errors.New("vectorstore: unknown operation")
 )

@@ -132,6 +132,29 @@ func (q Query) NearTargets() []Target {
 	return targets
 }
 
+// ObjectTargets returns the targets of a query by an Object, with the vectors of that object, nil where there is none. It is for those
+// who write a [Store].
+func ObjectTargets(q Query, o *Object) ([]Target, error) {
+	if o == nil || o.Deleted {
+		return nil, queryError("there is no object %s", q.Object)
+	}
+	targets := q.NearTargets()
+	if len(targets) == 0 && len(o.Vectors) == 1 {
+		for name := range o.Vectors {
+			targets = []Target{{Vector: name, Weight: 1}}
+		}
+	}
+	if len(targets) == 0 {
+		return nil, queryError("object %s has %d vectors: say which are compared", q.Object, len(o.Vectors))
+	}
+	for i, t := range targets {
+		if targets[i].Near = o.Vectors[t.Vector]; targets[i].Near == nil {
+			return nil, queryError("object %s has no vector %q", q.Object, t.Vector)
+		}
+	}
+	return targets, nil
+}
+
 func queryError(format string, args ...any) error {
 	return Permanent(fmt.Errorf("%w: %s", ErrQuery, fmt.Sprintf(format, args...)))
 }
@@ -256,10 +279,37 @@ func All(ctx context.Context, s Store, tenant string) iter.Seq2[*Object, error] 
 	}
 }
 
-// GroupNames returns the groups of [Query].GroupBy that an object is in, by its value of the property as [Value] returns it: the
-// value as text, each item of a list once, and "" where there is none. Numbers are in their shortest form, times in RFC 3339. It is
-// for those who write a [Store].
-func GroupNames(v any) []string {
+// Grouped returns matches, the best first, as [Query].GroupBy says: group after group, and as they are with the zero GroupBy. The
+// Group is the value as text: numbers in their shortest form, times in RFC 3339. A match with a list is in several groups, and
+// then shares its Object with itself. It is for those who write a [Store].
+func Grouped(matches []Match, by GroupBy) []Match {
+	if by == (GroupBy{}) {
+		return matches
+	}
+	var names []string
+	groups := map[string][]Match{}
+	for _, m := range matches {
+		for _, m.Group = range groupNames(m.Object.Properties[by.Property]) {
+			if groups[m.Group] == nil {
+				if len(names) == by.Groups {
+					continue
+				}
+				names = append(names, m.Group)
+			}
+			if len(groups[m.Group]) < by.Each {
+				groups[m.Group] = append(groups[m.Group], m)
+			}
+		}
+	}
+	out := []Match{}
+	for _, name := range names {
+		out = append(out, groups[name]...)
+	}
+	return out
+}
+
+// groupNames returns the groups of a property's value, and "" where there is none.
+func groupNames(v any) []string {
 	switch v := v.(type) {
 	case nil:
 		return []string{""}
@@ -276,7 +326,7 @@ func GroupNames(v any) []string {
 	}
 	var names []string
 	for i := range list.Len() {
-		names = append(names, GroupNames(list.Index(i).Interface())...)
+		names = append(names, groupNames(list.Index(i).Interface())...)
 	}
 	slices.Sort(names)
 	if names = slices.Compact(names); len(names) == 0 {

@@ -26,7 +26,8 @@ type Mapping[T any] struct {
 	// Tenant returns the tenant that the row's object is in; see [Ref]. It must answer the same for all events of a key,
 	// so it should ask the event's Key, Source or Record: a delete has no row After, and Before alone if the table has
 	// REPLICA IDENTITY FULL. A row that changes its tenant keeps its object in the old one. Its every error is permanent.
-	// A truncate clears all tenants, so that the store must be a [Tenanted]. Nil: no tenants.
+	// A truncate clears all tenants, so that the store must be a [Tenanted]; it is remembered in a tenant "tidemark", which no row
+	// may be in. Nil: no tenants.
 	Tenant func(*cdc.Event[T]) (string, error)
 	// Vectors are the named vectors, of different names. See [Embed].
 	Vectors []Vector[T]
@@ -150,15 +151,21 @@ func (s *Sink[T]) Handle(ctx context.Context, events []cdc.Event[T]) error {
 	return NewBatchError(errs)
 }
 
-// truncated is what a [VersionedClearer] remembers of the last truncate: the deletion of an object that no row has,
-// with the truncate's version.
-var truncated = func() Ref {
+// truncatedTenant has what is remembered of truncates in a store with tenants.
+const truncatedTenant = "tidemark"
+
+// truncated names what a [VersionedClearer] remembers of the last truncate: the deletion of an object that no row has, with the
+// truncate's version. It concerns all tenants, those too that come later, so that it is in one of its own.
+func (m *Mapping[T]) truncated() Ref {
 	id, err := UUID5(cdc.Key{{Name: "tidemark", Value: "truncated"}})
 	if err != nil {
-		panic(err)
+		panic(err) // a text has an id
 	}
-	return Ref{ID: id}
-}()
+	if m.Tenant == nil {
+		return Ref{ID: id}
+	}
+	return Ref{ID: id, Tenant: truncatedTenant}
+}
 
 // clearing is a position as far as it can be compared with those of a table's rows, whatever their partition. A truncate
 // locks the table, so that the LSNs of all changes before it are less than its own, and those of all after it greater.
@@ -210,14 +217,14 @@ func (s *Sink[T]) truncate(ctx context.Context, e *cdc.Event[T], before []error)
 
 // clearBefore clears what is older than a truncate. It remembers the truncate first, so that nothing older comes back.
 func (s *Sink[T]) clearBefore(ctx context.Context, c VersionedClearer, tenants []string, p cdc.Position) (Kind, error) {
-	stored, err := s.get(ctx, []Ref{truncated})
+	stored, err := s.get(ctx, []Ref{s.mapping.truncated()})
 	if err != nil {
 		return 0, err
 	}
 	if order, known := clearing(p).Compare(versionOf(stored[0])); known && order < 0 {
 		return Stale, nil
 	}
-	last := Mutation{Action: Delete, Object: Object{Ref: truncated, Version: p.String()}}
+	last := Mutation{Action: Delete, Object: Object{Ref: s.mapping.truncated(), Version: p.String()}}
 	if err := s.store.Apply(ctx, []Mutation{last}); err != nil {
 		return 0, err
 	}

@@ -102,6 +102,15 @@ type Store interface {
 	Search(ctx context.Context, q Query) ([]Match, error)
 }
 
+// Conditional is a Store that can compare and write in one step, so that a writer cannot undo what another has written since it
+// read. The [Sink] makes use of it: a consumer that has lost its partition, but does not know it yet, gets [ErrConflict].
+type Conditional interface {
+	// ApplyIf is Apply for mutations each of which takes effect only if the Version of the object or remembered deletion that is
+	// stored is the one in the same place of versions, which is empty where nothing is stored. Otherwise its item error is
+	// [ErrConflict], which is not permanent. Of several mutations of one Ref, each is compared with what the one before has left.
+	ApplyIf(ctx context.Context, m []Mutation, versions []string) error
+}
+
 // Clearer is a Store that can forget everything of a tenant, or of a store without tenants, at once; a truncated table
 // needs it. Remembered deletions are forgotten too.
 //

@@ -202,7 +202,9 @@ func list(r reflect.Value, depth int) (any, error) {
 	case map[string]any:
 		return slice[map[string]any](items)
 	}
-	if len(items) == 0 {
+	if elem := r.Type().Elem(); len(items) == 0 && elem.Kind() == reflect.Map {
+		return []map[string]any{}, nil
+	} else if len(items) == 0 {
 		return []string{}, nil
 	}
 	return nil, valueError("type %v holds %T", r.Type(), first)

@@ -22,10 +22,22 @@ const cleanupTimeout = 30 * time.Second
 // whoever is still connected. Without POSTGRES_URL the test is skipped, as Env says.
 func Postgres(tb testing.TB) string {
 	tb.Helper()
-	server := Env(tb, "POSTGRES_URL")
+	return database(tb, "POSTGRES_URL")
+}
+
+// Pgvector is Postgres on the server at PGVECTOR_URL, which has the extension vector to be created.
+func Pgvector(tb testing.TB) string {
+	tb.Helper()
+	return database(tb, "PGVECTOR_URL")
+}
+
+// database makes an empty database on the server that an environment variable names.
+func database(tb testing.TB, variable string) string {
+	tb.Helper()
+	server := Env(tb, variable)
 	location, err := url.Parse(server)
 	if err != nil {
-		tb.Fatal("POSTGRES_URL is not a URL")
+		tb.Fatalf("%s is not a URL", variable)
 	}
 	name := Name(tb)
 	err = session(tb.Context(), server, func(conn *pgx.Conn) error {

@@ -30,6 +30,7 @@ type entry struct {
 var (
 	_ vectorstore.Store            = (*Store)(nil)
 	_ vectorstore.VersionedClearer = (*Store)(nil)
+	_ vectorstore.Conditional      = (*Store)(nil)
 	_ vectorstore.Tenanted         = (*Store)(nil)
 )
 
@@ -49,6 +50,20 @@ func (s *Store) reset() {
 // long as the first one stored under its name ([vectorstore.ErrVector]), and with a property that [vectorstore.Value]
 // refuses ([vectorstore.ErrValue]).
 func (s *Store) Apply(ctx context.Context, m []vectorstore.Mutation) error {
+	return s.applyIf(ctx, m, func(int, *entry) bool { return true })
+}
+
+// ApplyIf is Apply for mutations that take effect only where the version is still the given one.
+func (s *Store) ApplyIf(ctx context.Context, m []vectorstore.Mutation, versions []string) error {
+	if len(versions) != len(m) {
+		return vectorstore.Permanent(fmt.Errorf("memory: apply: %d versions for %d mutations", len(versions), len(m)))
+	}
+	return s.applyIf(ctx, m, func(i int, stored *entry) bool {
+		return stored == nil && versions[i] == "" || stored != nil && stored.Version == versions[i]
+	})
+}
+
+func (s *Store) applyIf(ctx context.Context, m []vectorstore.Mutation, may func(i int, stored *entry) bool) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -60,7 +75,11 @@ func (s *Store) Apply(ctx context.Context, m []vectorstore.Mutation) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for i := range m {
-		if errs[i] == nil {
+		switch {
+		case errs[i] != nil:
+		case !may(i, s.objects[entries[i].Ref]):
+			errs[i] = itemError(entries[i].Ref, vectorstore.ErrConflict)
+		default:
 			errs[i] = s.apply(m[i].Action, entries[i])
 		}
 	}

@@ -21,6 +21,14 @@ func TestStore(t *testing.T) {
 	})
 }
 
+func TestSuiteOfTenants(t *testing.T) {
+	t.Parallel()
+	storetest.RunTenants(t, func(t *testing.T) vectorstore.Store {
+		t.Helper()
+		return memory.New()
+	})
+}
+
 func ref(tenant string, n int) vectorstore.Ref {
 	return vectorstore.Ref{Tenant: tenant, ID: vectorstore.ID(fmt.Sprintf("%08x-0000-5000-8000-000000000000", n))}
 }

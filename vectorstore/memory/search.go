@@ -22,15 +22,11 @@ func (s *Store) Search(ctx context.Context, q vectorstore.Query) ([]vectorstore.
 		return nil, fmt.Errorf("memory: search: %w", err)
 	}
 	found = found[min(q.Offset, len(found)):]
-	groups := make([]string, len(found))
-	if q.GroupBy.Property != "" {
-		found, groups = grouped(found, q.GroupBy)
-	}
 	out := make([]vectorstore.Match, len(found))
 	for i, c := range found {
-		out[i] = vectorstore.Match{Object: *c.copy(), Distance: float32(c.distance), Score: float32(c.score), Group: groups[i]}
+		out[i] = vectorstore.Match{Object: *c.copy(), Distance: float32(c.distance), Score: float32(c.score)}
 	}
-	return out, nil
+	return vectorstore.Grouped(out, q.GroupBy), nil
 }
 
 // candidate is an object with what speaks for it.
@@ -146,8 +142,12 @@ type target struct {
 func (s *Store) targets(q vectorstore.Query) ([]target, error) {
 	named := q.NearTargets()
 	if q.Object != "" {
+		var o *vectorstore.Object
+		if e := s.objects[vectorstore.Ref{ID: q.Object, Tenant: q.Tenant}]; e != nil {
+			o = &e.Object
+		}
 		var err error
-		if named, err = s.vectorsOf(q, named); err != nil {
+		if named, err = vectorstore.ObjectTargets(q, o); err != nil {
 			return nil, err
 		}
 	}
@@ -159,29 +159,6 @@ func (s *Store) targets(q vectorstore.Query) ([]target, error) {
 		out[i] = target{t, math.Sqrt(dot(t.Near, t.Near))}
 	}
 	return out, nil
-}
-
-// vectorsOf fills targets with the vectors of the query's object.
-func (s *Store) vectorsOf(q vectorstore.Query, named []vectorstore.Target) ([]vectorstore.Target, error) {
-	e := s.objects[vectorstore.Ref{ID: q.Object, Tenant: q.Tenant}]
-	if e == nil || e.Deleted {
-		return nil, vectorstore.Permanent(fmt.Errorf("%w: there is no object %s", vectorstore.ErrQuery, q.Object))
-	}
-	if len(named) == 0 && len(e.Vectors) == 1 {
-		for name := range e.Vectors {
-			named = []vectorstore.Target{{Vector: name, Weight: 1}}
-		}
-	}
-	if len(named) == 0 {
-		return nil, vectorstore.Permanent(fmt.Errorf("%w: object %s has %d vectors: say which are compared",
-			vectorstore.ErrQuery, q.Object, len(e.Vectors)))
-	}
-	for i, t := range named {
-		if named[i].Near = e.Vectors[t.Vector]; named[i].Near == nil {
-			return nil, vectorstore.Permanent(fmt.Errorf("%w: object %s has no vector %q", vectorstore.ErrVector, q.Object, t.Vector))
-		}
-	}
-	return named, nil
 }
 
 // has reports whether an object has the vectors that are compared: all, or for the least distance one.
@@ -278,29 +255,4 @@ func fuse(q vectorstore.Query, near, keywords []candidate) []candidate {
 		out = append(out, candidate{entry: e, score: score})
 	}
 	return out
-}
-
-// grouped returns the candidates group after group, and the value of each one's group.
-func grouped(found []candidate, by vectorstore.GroupBy) (out []candidate, names []string) {
-	var order []string
-	members := map[string][]candidate{}
-	for _, c := range found {
-		for _, name := range vectorstore.GroupNames(c.Properties[by.Property]) {
-			if _, known := members[name]; !known {
-				if len(order) == by.Groups {
-					continue
-				}
-				order = append(order, name)
-			}
-			if len(members[name]) < by.Each {
-				members[name] = append(members[name], c)
-			}
-		}
-	}
-	for _, name := range order {
-		for _, c := range members[name] {
-			out, names = append(out, c), append(names, name)
-		}
-	}
-	return out, names
 }

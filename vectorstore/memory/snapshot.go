@@ -30,6 +30,7 @@ func init() { // the types of property values that gob does not know by itself
 	gob.Register([]float64{})
 	gob.Register([]string{})
 	gob.Register(map[string]any{})
+	gob.Register([]map[string]any{})
 }
 
 // Save writes all objects and remembered deletions, as they are at one moment, to a file that takes the place of an older one
@@ -129,9 +130,14 @@ func refill(v any) any {
 	case r.Kind() == reflect.Map && r.IsNil():
 		return map[string]any{}
 	}
-	if m, ok := v.(map[string]any); ok {
-		for name, item := range m {
-			m[name] = refill(item)
+	switch v := v.(type) {
+	case map[string]any:
+		for name, item := range v {
+			v[name] = refill(item)
+		}
+	case []map[string]any:
+		for i, item := range v {
+			v[i] = refill(item).(map[string]any)
 		}
 	}
 	return v

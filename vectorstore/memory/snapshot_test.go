@@ -81,6 +81,26 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	storetest.RunRestart(t, func(t *testing.T) func(t *testing.T) vectorstore.Store {
+		t.Helper()
+		last := memory.New()
+		return func(t *testing.T) vectorstore.Store {
+			t.Helper()
+			path := filepath.Join(t.TempDir(), "objects")
+			if err := last.Save(t.Context(), path); err != nil {
+				t.Fatal(err)
+			}
+			var err error
+			if last, err = memory.Load(t.Context(), path); err != nil {
+				t.Fatal(err)
+			}
+			return last
+		}
+	})
+}
+
 // TestStoreFromSnapshot runs the suite on stores that were loaded.
 func TestStoreFromSnapshot(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,9 @@
 //	}
 //
 // Every test of the suite asks for a store of its own. A store that needs a schema makes it from [Properties] and
-// [Vectors]; it has no tenants, compares by cosine, and may normalize vectors. The parts about
-// [vectorstore.Clearer] and [vectorstore.VersionedClearer] run for stores that are one.
+// [Vectors], and takes other properties as they come; it has no tenants, compares by cosine, and may normalize vectors. What a store
+// can beyond [vectorstore.Store] it says by the interfaces that it has ([vectorstore.Clearer], [vectorstore.VersionedClearer],
+// [vectorstore.Conditional], [vectorstore.Tenanted]), and what it cannot by [vectorstore.ErrUnsupported] for a query and
+// [vectorstore.ErrValue] for a value: the suite logs the latter, and looks that nothing is dropped without a word. [RunTenants] and
+// [RunRestart] are for stores that keep tenants apart, and that outlive their process.
 package storetest

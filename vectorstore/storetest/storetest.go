@@ -39,7 +39,7 @@ func Vectors() map[string]int {
 	return map[string]int{TextVector: TextDimensions, ImageVector: ImageDimensions}
 }
 
-// Run runs the suite. The factory returns an empty store each time, and cleans up after itself with t.Cleanup.
+// Run runs the suite; [RunTenants] and [RunRestart] have what not every store can. The factory returns an empty store each time, and cleans up after itself with t.Cleanup.
 func Run(t *testing.T, factory func(t *testing.T) vectorstore.Store) {
 	t.Helper()
 	tests := []struct {
@@ -47,7 +47,9 @@ func Run(t *testing.T, factory func(t *testing.T) vectorstore.Store) {
 		run  func(t *testing.T, s vectorstore.Store)
 	}{
 		{"Upsert/RoundTrip", upsertRoundTrip},
-		{"Upsert/Values", upsertValues},
+		{"Values/Held", valuesHeld},
+		{"Values/HeldOrRefused", valuesHeldOrRefused},
+		{"Values/Merged", valuesMerged},
 		{"Upsert/Replaces", upsertReplaces},
 		{"Upsert/Vectors", upsertVectors},
 		{"Merge/Keeps", mergeKeeps},
@@ -80,6 +82,8 @@ func Run(t *testing.T, factory func(t *testing.T) vectorstore.Store) {
 		{"Query/Invalid", queryInvalid},
 		{"Context/Cancelled", contextCancelled},
 		{"Concurrent/Keys", concurrentKeys},
+		{"ApplyIf", applyIf},
+		{"Sink", sinkGuards},
 		{"Clear", clearAll},
 		{"ClearBefore", clearBefore},
 	}

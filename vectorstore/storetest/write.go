@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/tidemark-go/tidemark/internal/itemerror"
 	"github.com/tidemark-go/tidemark/vectorstore"
@@ -30,33 +29,6 @@ func upsertRoundTrip(t *testing.T, s vectorstore.Store) {
 	}
 	apply(t, s, upsert(noted))
 	check(t, s, 4, noted)
-}
-
-func upsertValues(t *testing.T, s vectorstore.Store) {
-	values := map[string][]any{
-		"title": {
-			"plain", "", " ", "\"quoted\" 'it' \\back\\", "tab\tnew\nline", "日本語 😀 é é", "\x00\x7f", "<b>&amp;%s%d",
-			strings.Repeat("long ", 20_000),
-		},
-		"qty":   {int64(0), int64(-1), int64(1 << 53), int64(-1 << 53), int64(math.MaxInt32) + 1},
-		"price": {0.0, -0.5, 0.1, 1e300, 5e-324, math.MaxFloat64, float64(1 << 53)},
-		"ok":    {true, false},
-		"at": {
-			time.Unix(0, 0).UTC(), time.Date(1969, 12, 31, 23, 59, 59, 999_999_000, time.UTC),
-			time.Date(2024, 2, 29, 23, 59, 59, 1000, time.FixedZone("", 5*3600+1800)),
-			time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC),
-		},
-		"tags": {[]string{"one"}, []string{"a", "b", "a"}, []string{"", "日本"}},
-	}
-	n := 0
-	for _, p := range Properties() {
-		for _, v := range append(values[p.Name], nil) {
-			n++
-			o := vectorstore.Object{Ref: ref(n), Properties: map[string]any{p.Name: v}}
-			apply(t, s, upsert(o))
-			check(t, s, n, o)
-		}
-	}
 }
 
 func upsertReplaces(t *testing.T, s vectorstore.Store) {

@@ -76,25 +76,52 @@ func open(tb testing.TB, o Options) *Store {
 	return s
 }
 
-func TestStore(t *testing.T) {
+// suiteOptions are those of a collection for the suite of all stores. Where its properties are not declared, the store adds them as
+// they come.
+func suiteOptions(tb testing.TB, declared bool) Options {
+	tb.Helper()
 	types := map[string]DataType{"bool": Boolean}
+	o := serverOptions(tb)
+	for name := range storetest.Vectors() {
+		o.Vectors = append(o.Vectors, Vector{Name: name})
+	}
+	for _, p := range storetest.Properties() {
+		if declared {
+			o.Properties = append(o.Properties, Property{Name: p.Name, DataType: cmp.Or(types[p.Type], DataType(p.Type))})
+		}
+	}
+	return o
+}
+
+func TestStore(t *testing.T) {
 	for _, declared := range []bool{true, false} {
 		t.Run(fmt.Sprintf("declared=%v", declared), func(t *testing.T) {
 			storetest.Run(t, func(t *testing.T) vectorstore.Store {
 				t.Helper()
-				o := serverOptions(t)
-				for name := range storetest.Vectors() {
-					o.Vectors = append(o.Vectors, Vector{Name: name})
-				}
-				for _, p := range storetest.Properties() {
-					if declared { // else the store adds them as they come
-						o.Properties = append(o.Properties, Property{Name: p.Name, DataType: cmp.Or(types[p.Type], DataType(p.Type))})
-					}
-				}
-				return open(t, o)
+				return open(t, suiteOptions(t, declared))
 			})
 		})
 	}
+}
+
+func TestStoreTenants(t *testing.T) {
+	storetest.RunTenants(t, func(t *testing.T) vectorstore.Store {
+		t.Helper()
+		o := suiteOptions(t, true)
+		o.Tenants = true
+		return open(t, o)
+	})
+}
+
+func TestStoreRestart(t *testing.T) {
+	storetest.RunRestart(t, func(t *testing.T) func(t *testing.T) vectorstore.Store {
+		t.Helper()
+		o := suiteOptions(t, false)
+		return func(t *testing.T) vectorstore.Store {
+			t.Helper()
+			return open(t, o)
+		}
+	})
 }
 
 // apply fails the test unless the store takes all mutations.

@@ -1,0 +1,238 @@
+package pgvector
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/vectorstore"
+)
+
+// putStatement is one INSERT that makes any mutation, on what is stored at that moment. Its parameters are those of put.args. What
+// an object keeps is decided in the statement, so that nothing comes between reading and writing.
+func (s *Store) putStatement() string {
+	const (
+		merges = "($9 AND NOT t.deleted)" // and there is something to keep
+		names  = "tenant, id, version, deleted, properties, kinds, inputs"
+		values = "$1::text, $2::text::uuid, $3::text, $4::boolean, $5::jsonb, $6::jsonb, $7::jsonb"
+	)
+	columns, given := []string{names}, []string{values}
+	set := []string{
+		"deleted = EXCLUDED.deleted",
+		"version = CASE WHEN " + merges + " AND EXCLUDED.version = '' THEN t.version ELSE EXCLUDED.version END",
+		"properties = CASE WHEN " + merges + " THEN (t.properties - $8::text[]) || EXCLUDED.properties ELSE EXCLUDED.properties END",
+		"kinds = CASE WHEN " + merges + " THEN (t.kinds - $8::text[]) || EXCLUDED.kinds ELSE EXCLUDED.kinds END",
+		"inputs = CASE WHEN " + merges + " THEN (t.inputs - $10::text[]) || EXCLUDED.inputs ELSE EXCLUDED.inputs END",
+	}
+	for i, v := range s.vectors {
+		name := quoted(v.Name)
+		columns = append(columns, name)
+		given = append(given, fmt.Sprintf("$%d::real[]::vector", firstVector+2*i))
+		set = append(set, fmt.Sprintf("%s = CASE WHEN %s AND NOT $%d::boolean THEN t.%s ELSE EXCLUDED.%s END",
+			name, merges, firstVector+2*i+1, name, name))
+	}
+	return "INSERT INTO " + s.table + " AS t (" + strings.Join(columns, ", ") + ") SELECT " + strings.Join(given, ", ") +
+		" WHERE ($11::text IS NULL OR coalesce((SELECT version FROM " + s.table + " WHERE tenant = $1 AND id = $2::text::uuid), '') = $11)" +
+		" ON CONFLICT (tenant, id) DO UPDATE SET " + strings.Join(set, ", ") + " WHERE $11::text IS NULL OR t.version = $11"
+}
+
+// firstVector is the number of the first vector's parameter; each has a second one, whether it is mentioned.
+const firstVector = 12
+
+// put is a mutation as it is sent, with its place among those of the call.
+type put struct {
+	place int
+	ref   vectorstore.Ref
+	args  []any
+}
+
+// Apply makes the mutations take effect in order, at most MaxBatch in a transaction. Refused with a permanent error, each by itself,
+// are mutations with an id that is no UUID in lower case ([vectorstore.ErrID]), with a vector that the table lacks or that is not
+// finite, all zero or of another length ([vectorstore.ErrVector]), and with a value that [vectorstore.Value] or Postgres refuses
+// ([vectorstore.ErrValue]): texts with a zero byte, and dates beyond the years 0 to 9999.
+func (s *Store) Apply(ctx context.Context, m []vectorstore.Mutation) error {
+	return s.applyIf(ctx, m, func(int) *string { return nil })
+}
+
+// ApplyIf is Apply for mutations that take effect only where the version is still the given one: it is compared in the statement that
+// writes.
+func (s *Store) ApplyIf(ctx context.Context, m []vectorstore.Mutation, versions []string) error {
+	if len(versions) != len(m) {
+		return vectorstore.Permanent(fmt.Errorf("pgvector: apply: %d versions for %d mutations", len(versions), len(m)))
+	}
+	return s.applyIf(ctx, m, func(i int) *string { return &versions[i] })
+}
+
+func (s *Store) applyIf(ctx context.Context, m []vectorstore.Mutation, expected func(i int) *string) error {
+	if err := ctx.Err(); err != nil {
+		return failed("apply", err)
+	}
+	errs := make([]error, len(m))
+	var puts []*put
+	for i := range m {
+		p, err := s.parse(&m[i], expected(i))
+		if err != nil {
+			errs[i] = objectError(m[i].Object.ID, err)
+			continue
+		}
+		p.place = i
+		puts = append(puts, p)
+	}
+	// Every transaction locks its rows in the same order, so that none waits for another in a circle; those of one object keep theirs.
+	slices.SortStableFunc(puts, func(a, b *put) int {
+		if a.ref.Tenant != b.ref.Tenant {
+			return strings.Compare(a.ref.Tenant, b.ref.Tenant)
+		}
+		return strings.Compare(string(a.ref.ID), string(b.ref.ID))
+	})
+	for chunk := range slices.Chunk(puts, s.maxBatch) {
+		s.send(ctx, chunk, errs)
+	}
+	return vectorstore.NewBatchError(errs)
+}
+
+// send makes mutations in one transaction. Where one of them is refused, each gets a transaction of its own.
+func (s *Store) send(ctx context.Context, puts []*put, errs []error) {
+	batch := &pgx.Batch{}
+	for _, p := range puts {
+		batch.Queue(s.put, p.args...)
+	}
+	changed := make([]int64, len(puts))
+	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+		results := tx.SendBatch(ctx, batch)
+		for i := range puts {
+			tag, err := results.Exec()
+			if err != nil {
+				return errors.Join(err, results.Close())
+			}
+			changed[i] = tag.RowsAffected()
+		}
+		return results.Close()
+	})
+	if refused(err) && len(puts) > 1 {
+		for i := range puts {
+			s.send(ctx, puts[i:i+1], errs)
+		}
+		return
+	}
+	for i, p := range puts {
+		switch {
+		case refused(err):
+			errs[p.place] = objectError(p.ref.ID, vectorstore.Permanent(fmt.Errorf("%w: %w", vectorstore.ErrValue, err)))
+		case err != nil:
+			errs[p.place] = objectError(p.ref.ID, err)
+		case changed[i] == 0:
+			errs[p.place] = objectError(p.ref.ID, vectorstore.ErrConflict)
+		}
+	}
+}
+
+// parse checks a mutation and returns it as it is sent.
+func (s *Store) parse(m *vectorstore.Mutation, expected *string) (*put, error) {
+	o := &m.Object
+	if err := o.ID.Check(); err != nil {
+		return nil, err
+	}
+	for _, text := range []string{o.Tenant, o.Version} {
+		if err := checkText(text); err != nil || !utf8.ValidString(text) {
+			return nil, valueError("a tenant or version that is no text")
+		}
+	}
+	properties, kinds, inputs := map[string]any{}, map[string]any{}, map[string]string{}
+	mentioned, blank := []string{}, []string{} // no nil, which would be a NULL
+	vectors := make([]any, 2*len(s.vectors))
+	for i := range s.vectors {
+		vectors[2*i], vectors[2*i+1] = []float32(nil), false
+	}
+	var err error
+	switch m.Action {
+	case vectorstore.Upsert, vectorstore.Merge:
+		if properties, kinds, mentioned, err = parseProperties(o.Properties); err != nil {
+			return nil, err
+		}
+		if inputs, blank, err = parseInputs(o.Inputs); err != nil {
+			return nil, err
+		}
+		if err := s.parseVectors(o.Vectors, vectors); err != nil {
+			return nil, err
+		}
+	case vectorstore.Delete:
+	default:
+		return nil, vectorstore.Permanent(fmt.Errorf("unknown action %v", m.Action))
+	}
+	var texts [3]string
+	for i, v := range []any{properties, kinds, inputs} {
+		text, err := json.Marshal(v)
+		if err != nil {
+			return nil, vectorstore.Permanent(err)
+		}
+		texts[i] = string(text)
+	}
+	p := &put{ref: o.Ref, args: []any{
+		o.Tenant, string(o.ID), o.Version, m.Action == vectorstore.Delete, texts[0], texts[1], texts[2], mentioned,
+		m.Action == vectorstore.Merge, blank, expected,
+	}}
+	p.args = append(p.args, vectors...)
+	return p, nil
+}
+
+func parseProperties(in map[string]any) (values, kinds map[string]any, mentioned []string, err error) {
+	values, kinds, mentioned = map[string]any{}, map[string]any{}, []string{}
+	for name, v := range in {
+		mentioned = append(mentioned, name)
+		var kind any
+		if !utf8.ValidString(name) {
+			err = valueError("the name is not valid UTF-8")
+		} else if err = checkText(name); err == nil {
+			v, err = vectorstore.Value(v)
+		}
+		if err == nil && v != nil {
+			if values[name], kind, err = jsonOf(v); kind != nil {
+				kinds[name] = kind
+			}
+		}
+		if err != nil {
+			return nil, nil, nil, fmt.Errorf("property %.64q: %w", name, err)
+		}
+	}
+	return values, kinds, mentioned, nil
+}
+
+func parseInputs(in map[string]string) (out map[string]string, blank []string, err error) {
+	out, blank = map[string]string{}, []string{}
+	for name, digest := range in {
+		if !utf8.ValidString(name + digest) {
+			return nil, nil, valueError("an input is not valid UTF-8")
+		}
+		if err := checkText(name + digest); err != nil {
+			return nil, nil, err
+		}
+		if digest == "" {
+			blank = append(blank, name)
+		} else {
+			out[name] = digest
+		}
+	}
+	return out, blank, nil
+}
+
+// parseVectors puts vectors and whether they are mentioned in their places.
+func (s *Store) parseVectors(in map[string][]float32, to []any) error {
+	for name, v := range in {
+		i := s.vector(name)
+		if len(v) > 0 || i < 0 {
+			if err := s.checkVector(name, v); err != nil {
+				return err
+			}
+			to[2*i] = v
+		}
+		to[2*i+1] = true
+	}
+	return nil
+}

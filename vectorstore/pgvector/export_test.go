@@ -1,0 +1,13 @@
+package pgvector
+
+import "github.com/tidemark-go/tidemark/vectorstore"
+
+// Statement returns what Search would send.
+func Statement(s *Store, q vectorstore.Query) (string, []any) {
+	b := &selection{store: s}
+	statement, err := b.statement(q, q.NearTargets())
+	if err != nil {
+		panic(err)
+	}
+	return statement, b.args
+}

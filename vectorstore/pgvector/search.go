@@ -1,0 +1,276 @@
+package pgvector
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemark-go/tidemark/vectorstore"
+)
+
+// Search looks near vectors or an object, and lists: exactly, or by the index where the vector has one and is the only one that is
+// compared. Postgres has no BM25 and no Autocut: a Text is [vectorstore.ErrUnsupported].
+func (s *Store) Search(ctx context.Context, q vectorstore.Query) ([]vectorstore.Match, error) {
+	if err := q.Check(); err != nil {
+		return nil, failed("search", err)
+	}
+	switch {
+	case q.Text != "":
+		return nil, failed("search", vectorstore.Unsupported("Text: Postgres has no BM25"))
+	case q.Autocut > 0:
+		return nil, failed("search", vectorstore.Unsupported("Autocut"))
+	}
+	targets, err := s.targets(ctx, q)
+	if err != nil {
+		return nil, failed("search", err)
+	}
+	b := &selection{store: s}
+	statement, err := b.statement(q, targets)
+	if err != nil {
+		return nil, failed("search", err)
+	}
+	var out []vectorstore.Match
+	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if len(targets) == 1 && s.vectors[s.vector(targets[0].Vector)].HNSW {
+			if err := tune(ctx, tx, limit(q)+q.Offset); err != nil {
+				return err
+			}
+		}
+		rows, err := tx.Query(ctx, statement, b.args...)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (vectorstore.Match, error) {
+			var distance float64
+			o, err := s.scan(row, &distance)
+			if err != nil {
+				return vectorstore.Match{}, err
+			}
+			return vectorstore.Match{Object: *o, Distance: float32(distance)}, nil
+		})
+		return err
+	})
+	if err != nil {
+		return nil, failed("search", err)
+	}
+	return vectorstore.Grouped(out, q.GroupBy), nil
+}
+
+// tune makes an index look at enough for n matches, and go on where a filter leaves too few.
+func tune(ctx context.Context, tx pgx.Tx, n int) error {
+	const least, most = 40, 1000 // pgvector's default, and the most that it takes
+	_, err := tx.Exec(ctx, "SELECT set_config('hnsw.ef_search', $1::text, true), set_config('hnsw.iterative_scan', 'strict_order', true)",
+		fmt.Sprint(max(least, min(n, most))))
+	return err
+}
+
+func limit(q vectorstore.Query) int { return cmp.Or(q.Limit, vectorstore.DefaultLimit) }
+
+// targets returns what the query looks near, with the vectors of its object where it has one.
+func (s *Store) targets(ctx context.Context, q vectorstore.Query) ([]vectorstore.Target, error) {
+	targets := q.NearTargets()
+	if q.Object != "" {
+		got, err := s.Get(ctx, []vectorstore.Ref{{ID: q.Object, Tenant: q.Tenant}})
+		if err != nil {
+			return nil, err
+		}
+		if targets, err = vectorstore.ObjectTargets(q, got[0]); err != nil {
+			return nil, err
+		}
+	}
+	for _, t := range targets {
+		if err := s.checkVector(t.Vector, t.Near); err != nil {
+			return nil, err
+		}
+	}
+	return targets, nil
+}
+
+// selection makes a SELECT with its arguments.
+type selection struct {
+	store *Store
+	args  []any
+}
+
+// arg returns the place of an argument.
+func (b *selection) arg(v any) string {
+	b.args = append(b.args, v)
+	return fmt.Sprintf("$%d", len(b.args))
+}
+
+func (b *selection) statement(q vectorstore.Query, targets []vectorstore.Target) (string, error) {
+	where := []string{"tenant = " + b.arg(q.Tenant) + "::text", "NOT deleted"}
+	if q.Filter.Operator != vectorstore.OperatorNone {
+		filter, err := b.filter(q.Filter)
+		if err != nil {
+			return "", err
+		}
+		where = append(where, filter)
+	}
+	if q.After != "" {
+		where = append(where, "id > "+b.arg(string(q.After))+"::text::uuid")
+	}
+	page := fmt.Sprintf(" LIMIT %d OFFSET %d", limit(q), q.Offset)
+	if len(targets) == 0 {
+		return "SELECT " + b.store.read + ", 0::float8 AS distance FROM " + b.store.table + " AS t WHERE " + strings.Join(where, " AND ") +
+			" ORDER BY t.id" + page, nil
+	}
+	each := make([]string, len(targets))
+	there := make([]string, len(targets))
+	for i, t := range targets {
+		there[i] = quoted(t.Vector) + " IS NOT NULL"
+		each[i] = quoted(t.Vector) + " <=> " + b.arg(t.Near) + "::real[]::vector"
+	}
+	joined := " AND "
+	if q.Combine == vectorstore.Minimum {
+		joined = " OR "
+	}
+	where = append(where, "("+strings.Join(there, joined)+")")
+	if len(targets) == 1 { // in the form that an index serves
+		if q.MaxDistance > 0 {
+			where = append(where, "("+each[0]+")::real <= "+b.arg(q.MaxDistance)+"::float8")
+		}
+		return "SELECT " + b.store.read + ", " + each[0] + " AS distance FROM " + b.store.table + " AS t WHERE " +
+			strings.Join(where, " AND ") + " ORDER BY " + each[0] + ", t.id" + page, nil
+	}
+	inner := "SELECT *, " + b.combined(q.Combine, targets, each) + " AS distance FROM " + b.store.table + " WHERE " +
+		strings.Join(where, " AND ")
+	outer := "SELECT " + b.store.read + ", distance FROM (" + inner + ") AS t"
+	if q.MaxDistance > 0 {
+		outer += " WHERE distance::real <= " + b.arg(q.MaxDistance) + "::float8"
+	}
+	return outer + " ORDER BY distance, t.id" + page, nil
+}
+
+// combined makes one distance of several.
+func (b *selection) combined(how vectorstore.Combination, targets []vectorstore.Target, each []string) string {
+	parts := slices.Clone(each)
+	for i := range parts {
+		parts[i] = "(" + parts[i] + ")"
+		if how == vectorstore.RelativeScore {
+			d := parts[i]
+			parts[i] = fmt.Sprintf("coalesce((%s - min(%s) OVER ()) / nullif(max(%s) OVER () - min(%s) OVER (), 0), 0)", d, d, d, d)
+		}
+		if how == vectorstore.WeightedSum || how == vectorstore.RelativeScore {
+			parts[i] += " * " + b.arg(float64(targets[i].Weight)) + "::float8"
+		}
+	}
+	switch how {
+	case vectorstore.Minimum:
+		return "least(" + strings.Join(parts, ", ") + ")"
+	case vectorstore.Average:
+		return fmt.Sprintf("(%s) / %d", strings.Join(parts, " + "), len(parts))
+	}
+	return strings.Join(parts, " + ")
+}
+
+// filter returns a condition.
+func (b *selection) filter(f vectorstore.Filter) (string, error) {
+	switch f.Operator {
+	case vectorstore.OperatorIDs:
+		ids := make([]string, len(f.IDs))
+		for i, id := range f.IDs {
+			ids[i] = string(id)
+		}
+		return "id = ANY (" + b.arg(ids) + "::text[]::uuid[])", nil
+	case vectorstore.OperatorAnd, vectorstore.OperatorOr:
+		parts := make([]string, len(f.Filters))
+		for i, part := range f.Filters {
+			var err error
+			if parts[i], err = b.filter(part); err != nil {
+				return "", err
+			}
+		}
+		joined := " AND "
+		if f.Operator == vectorstore.OperatorOr {
+			joined = " OR "
+		}
+		return "(" + strings.Join(parts, joined) + ")", nil
+	}
+	v, err := f.Operand()
+	if err != nil {
+		return "", err
+	}
+	if err := checkText(f.Property); err != nil {
+		return "", fmt.Errorf("filter: %w", err)
+	}
+	condition, err := b.comparison(f, v)
+	if err != nil {
+		return "", fmt.Errorf("filter: property %q: %w", f.Property, err)
+	}
+	return condition, nil
+}
+
+// comparators are those of JSON paths.
+var comparators = map[vectorstore.Operator]string{
+	vectorstore.OperatorEqual: "==", vectorstore.OperatorNotEqual: "==", vectorstore.OperatorLess: "<",
+	vectorstore.OperatorLessOrEqual: "<=", vectorstore.OperatorGreater: ">", vectorstore.OperatorGreaterOrEqual: ">=",
+	vectorstore.OperatorContainsAny: "==", vectorstore.OperatorContainsAll: "==",
+}
+
+// comparison returns a condition on a property: a JSON path, in which [*] are the items of a list or the value itself, and in which
+// values of different types are not equal, less or greater.
+func (b *selection) comparison(f vectorstore.Filter, v any) (string, error) {
+	if f.Operator == vectorstore.OperatorLike {
+		return b.path(f.Property, "@ like_regex "+literal(pattern(v.(string)))+` flag "s"`), nil
+	}
+	items, list := v.([]any)
+	if !list {
+		items = []any{v}
+	}
+	conditions := make([]string, len(items))
+	for i, item := range items {
+		value, err := operand(item)
+		if err != nil {
+			return "", err
+		}
+		conditions[i] = "@ " + comparators[f.Operator] + " " + value
+	}
+	switch f.Operator {
+	case vectorstore.OperatorNotEqual:
+		return "NOT coalesce(" + b.path(f.Property, conditions[0]) + ", false)", nil
+	case vectorstore.OperatorContainsAll:
+		for i := range conditions {
+			conditions[i] = b.path(f.Property, conditions[i])
+		}
+		return "(" + strings.Join(conditions, " AND ") + ")", nil
+	}
+	return b.path(f.Property, strings.Join(conditions, " || ")), nil
+}
+
+// path is a condition on some item of a property. An index of the properties serves it where it compares with ==.
+func (b *selection) path(property, condition string) string {
+	return "properties @? " + b.arg("$."+literal(property)+"[*] ? ("+condition+")") + "::text::jsonpath"
+}
+
+// literal quotes a text for a JSON path.
+func literal(text string) string {
+	quoted, _ := json.Marshal(text) // a text always has one
+	return string(quoted)
+}
+
+// pattern turns a pattern of * and ? into a regular expression.
+func pattern(like string) string {
+	var b strings.Builder
+	b.WriteString("^")
+	for _, r := range like {
+		switch {
+		case r == '*':
+			b.WriteString(".*")
+		case r == '?':
+			b.WriteString(".")
+		case strings.ContainsRune(`\^$.|+()[]{}`, r):
+			b.WriteString(`\`)
+			b.WriteRune(r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteString("$")
+	return b.String()
+}
