@@ -9,7 +9,6 @@ import (
 	"maps"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -321,62 +320,6 @@ func TestStatefulCrashes(t *testing.T) {
 	}
 }
 
-// TestStatefulTwin: who lost a partition and does not know it cannot save.
-func TestStatefulTwin(t *testing.T) {
-	store, err := pulsarx.NewDirStore(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
-	write := func(text string) func(io.Writer) error {
-		return func(w io.Writer) error { _, err := io.WriteString(w, text); return err }
-	}
-	load := func() (string, uint64) {
-		r, generation, err := store.Load(t.Context(), "a/b")
-		if err != nil || r == nil {
-			return "", generation
-		}
-		defer r.Close()
-		text, err := io.ReadAll(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(text), generation
-	}
-	if text, generation := load(); text != "" || generation != 0 {
-		t.Errorf("a new name has %q of %d", text, generation)
-	}
-	for _, step := range []struct {
-		generation uint64
-		text       string
-		refused    bool
-	}{{1, "one", false}, {1, "two", false}, {3, "three", false}, {2, "four", true}, {3, "five", false}} {
-		err := store.Save(t.Context(), "a/b", step.generation, write(step.text))
-		if refused := errors.Is(err, pulsarx.ErrFenced); refused != step.refused || err != nil && !refused {
-			t.Errorf("generation %d: %v", step.generation, err)
-		}
-	}
-	if text, generation := load(); text != "five" || generation != 3 {
-		t.Errorf("%q of %d", text, generation)
-	}
-	r, generation, err := store.Claim(t.Context(), "a/b")
-	if err != nil || generation != 4 {
-		t.Fatal(generation, err)
-	}
-	if err := r.Close(); err != nil {
-		t.Error(err)
-	}
-	if err := store.Save(t.Context(), "a/b", 3, write("six")); !errors.Is(err, pulsarx.ErrFenced) {
-		t.Errorf("the one before saves: %v", err)
-	}
-	failed := store.Save(t.Context(), "a/b", 4, func(w io.Writer) error {
-		_, _ = io.WriteString(w, "half")
-		return errCrash
-	})
-	if text, _ := load(); !errors.Is(failed, errCrash) || text != "five" {
-		t.Errorf("%q after %v", text, failed)
-	}
-}
-
 // TestStatefulErrors: what ends a job, and what goes to the dead letters.
 func TestStatefulErrors(t *testing.T) {
 	s := inProcess(t)
@@ -419,76 +362,6 @@ func TestStatefulErrors(t *testing.T) {
 	}
 	if got := s.broker.Messages("in-counts-DLQ"); len(got) != 1 || string(got[0].Value) != "k0:2" {
 		t.Errorf("dead letters %v", got)
-	}
-}
-
-// TestStatefulProcess is the process that TestStatefulProcesses starts, and nothing otherwise.
-func TestStatefulProcess(t *testing.T) {
-	dir := os.Getenv("PULSARX_STATEFUL_DIR")
-	if dir == "" {
-		return
-	}
-	c, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: os.Getenv("PULSARX_STATEFUL_URL")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := pulsarx.NewDirStore(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	namespace := os.Getenv("PULSARX_STATEFUL_NAMESPACE")
-	t.Fatal(stateful(t.Context(), c, namespace+"in", namespace+"out", store, newCounts)) // until it is killed
-}
-
-// TestStatefulProcesses: three processes share a job; one is killed, another one joins, all are killed, one is left. The outputs are
-// those of a clean run.
-func TestStatefulProcesses(t *testing.T) {
-	for name, connect := range servers {
-		t.Run(name, func(t *testing.T) {
-			s := connect(t)
-			c := s.client(t)
-			namespace := deduplicating(t, c)
-			createPartitions(t, c, namespace+"in", 4)
-			createPartitions(t, c, namespace+"out", 2)
-			dir := t.TempDir()
-			start := func() *exec.Cmd {
-				self, err := filepath.Abs(os.Args[0])
-				if err != nil {
-					t.Fatal(err)
-				}
-				process := exec.CommandContext(t.Context(), self, "-test.run=^TestStatefulProcess$")
-				process.Env = append(os.Environ(), "PULSARX_STATEFUL_DIR="+dir, "PULSARX_STATEFUL_URL="+s.url, "PULSARX_STATEFUL_NAMESPACE="+namespace)
-				if err := process.Start(); err != nil {
-					t.Fatal(err)
-				}
-				return process
-			}
-			kill := func(processes ...*exec.Cmd) {
-				for _, p := range processes {
-					_ = p.Process.Kill()
-					_ = p.Wait()
-				}
-			}
-			values := keyedValues(900, 23)
-			p := keyed(t, c, namespace+"in")
-			processes := []*exec.Cmd{start(), start(), start()}
-			defer func() { kill(processes...) }()
-			for step, part := range slices.Collect(slices.Chunk(values, 150)) {
-				sendAll(t, p, part)
-				time.Sleep(300 * time.Millisecond)
-				switch step {
-				case 1:
-					kill(processes[0])
-					processes = processes[1:]
-				case 2:
-					processes = append(processes, start())
-				case 3:
-					kill(processes...)
-					processes = []*exec.Cmd{start()}
-				}
-			}
-			equalOutputs(t, c, namespace+"out", clean(values))
-		})
 	}
 }
 

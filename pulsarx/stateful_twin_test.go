@@ -1,0 +1,56 @@
+//go:build unix
+
+package pulsarx_test
+
+import (
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestStatefulTwin: a process that has all partitions is frozen, with messages that it has already got. The broker, which serves the
+// topics anew, knows nothing of it any more and gives the partitions to another one. When it thaws, it goes on with what it has, and
+// can neither publish nor save: the outputs are those of a clean run.
+func TestStatefulTwin(t *testing.T) {
+	for name, connect := range servers {
+		for kind, choose := range jobStores {
+			t.Run(name+"/"+kind, func(t *testing.T) {
+				s := connect(t)
+				c := s.client(t)
+				j := newJob(t, s, c, 2, 1)
+				choose(t, &j)
+				values := keyedValues(600, 11)
+				p := keyed(t, c, j.Namespace+"in")
+				sendAll(t, p, values[:200])
+				twin := j.start(t)
+				processes := []*exec.Cmd{twin}
+				defer func() { kill(processes...) }()
+				equalOutputs(t, c, j.Namespace+"out", clean(values[:200]))
+				freeze(t, twin, syscall.SIGSTOP)
+				sendAll(t, p, values[200:400]) // which the broker sends to the frozen one
+				var topics []string            // those of checkpoints too, in the midst of a save perhaps
+				if err := c.Admin(t.Context(), "GET", strings.TrimSuffix(adminPath(j.Namespace, ""), "/"), nil, &topics); err != nil {
+					t.Fatal(err)
+				}
+				for _, topic := range topics {
+					if err := c.Admin(t.Context(), "PUT", adminPath(topic, "/unload"), nil, nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				processes = append(processes, j.start(t))
+				equalOutputs(t, c, j.Namespace+"out", clean(values[:400]))
+				freeze(t, twin, syscall.SIGCONT)
+				sendAll(t, p, values[400:])
+				equalOutputs(t, c, j.Namespace+"out", clean(values))
+			})
+		}
+	}
+}
+
+func freeze(t *testing.T, process *exec.Cmd, how syscall.Signal) {
+	t.Helper()
+	if err := process.Process.Signal(how); err != nil {
+		t.Fatal(err)
+	}
+}
