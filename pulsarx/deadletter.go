@@ -139,14 +139,14 @@ func deadLetterSuffix(subscription string) string { return "-" + subscription + 
 func (d *deadLetters) bury(ctx context.Context, it *item) error {
 	ctx, cancel := context.WithTimeout(ctx, buryTimeout)
 	defer cancel()
-	topic, size := d.topic(it.partition), len(it.msg.Payload())
+	topic := d.topic(it.partition)
 	schema, err := d.client.schemas.get(it.partition.topic, it.msg.SchemaVersion())
 	if err == nil || itemerror.IsPermanent(err) { // the registry has no such schema: the letter has none either
-		err = d.send(ctx, d.producers.key(topic, schema, size), it)
+		err = d.send(ctx, d.producers.key(topic, schema, it.msg), it)
 	}
 	if errors.Is(err, ErrIncompatibleSchema) {
 		// The letter still says which schema of which topic it has.
-		err = d.send(ctx, d.producers.key(topic, Schema{}, size), it)
+		err = d.send(ctx, d.producers.key(topic, Schema{}, it.msg), it)
 	}
 	if err != nil {
 		return fmt.Errorf("pulsarx: dead letter of %s: %w", it.partition.name, err)

@@ -67,7 +67,7 @@
 // Attempts are counted by the consumer that makes them, with every type of subscription: a message begins anew after its consumer
 // was restarted or has lost it to another one. The broker's own count of deliveries is no help: only Shared and KeyShared have one, and
 // it counts messages that were prefetched and never handled. Each dead letter is a warning in ClientOptions.Logger, with its topic,
-// message id, reason and attempts; the error's text, which may quote the message, is on the letter alone.
+// message id, reason and attempts; the error's text, which may quote the message, is on the letter, and in the span of its handler.
 //
 // A message is delivered again after a crash of the consumer, after a handler outlived DrainTimeout, and after a crash of the broker
 // that lost an acknowledgement it had confirmed. When the connection breaks, the broker sends again what is not acknowledged yet;

@@ -67,13 +67,15 @@ func (g *gaps) giveUp() []pulsar.MessageID {
 }
 
 func (g *gaps) release() (free []*item) {
+	var first *messageKey // that is missing
+	for key := range g.missing {
+		if first == nil || key.before(*first) {
+			first = &key
+		}
+	}
 	kept := g.parked[:0]
 	for _, it := range g.parked {
-		blocked := false
-		for key := range g.missing {
-			blocked = blocked || key.before(it.key())
-		}
-		if blocked {
+		if first != nil && first.before(it.key()) {
 			kept = append(kept, it)
 		} else {
 			free = append(free, it)

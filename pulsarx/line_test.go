@@ -81,9 +81,10 @@ func TestRefusedMessage(t *testing.T) {
 			p := producer(t, c, pulsarx.String(), pulsarx.ProducerOptions[string]{
 				Topic: topic, Name: "refused", SendTimeout: time.Second, Batching: pulsarx.Batching{Compression: pulsarx.NoCompression},
 			})
-			if _, err := p.Send(t.Context(), "before", pulsarx.Key("small")); err != nil {
-				t.Fatal(err)
-			}
+			eventually(t, "the topic to take a message", func() bool {
+				_, err := p.Send(t.Context(), "before", pulsarx.Key("small"))
+				return err == nil
+			})
 			refuse[name](t, s, c, topic)
 			if _, err := p.Send(t.Context(), strings.Repeat("x", 5000), pulsarx.Key("large")); !errors.Is(err, pulsarx.ErrSendTimeout) {
 				t.Errorf("the large message: %v", err)
@@ -126,7 +127,7 @@ func TestTooLarge(t *testing.T) {
 				send(n, fmt.Sprint("large", i))
 				send(10, fmt.Sprint("after", i))
 			}
-			if err := p.Flush(timeout(t, 20*time.Second)); err != nil && !errors.Is(err, pulsarx.ErrMessageTooLarge) {
+			if err := p.Flush(timeout(t, 60*time.Second)); err != nil && !errors.Is(err, pulsarx.ErrMessageTooLarge) {
 				t.Error(err)
 			}
 			if tooLarge.Load() != 5 || sent.Load() != int64(3*len(sizes)-5) {
@@ -199,10 +200,10 @@ func TestSlowCallback(t *testing.T) {
 	<-called
 	defer close(release)
 	for range 30 { // more than MaxPending
-		slow.SendAsync(timeout(t, 20*time.Second), "y", nil)
+		slow.SendAsync(timeout(t, 60*time.Second), "y", nil)
 	}
 	for _, p := range []*pulsarx.Producer[string]{slow, other} {
-		if _, err := p.Send(timeout(t, 20*time.Second), "z"); err != nil {
+		if _, err := p.Send(timeout(t, 60*time.Second), "z"); err != nil {
 			t.Error(err)
 		}
 	}

@@ -177,7 +177,7 @@ func TestStopWithoutBroker(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = c.Close(timeout(t, 20*time.Second)) }()
+	defer func() { _ = c.Close(timeout(t, 60*time.Second)) }()
 	send(t, keyed(t, s.client(t), topic), "a:1")
 	consumer, err := pulsarx.NewConsumer(t.Context(), c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"})
 	if err != nil {

@@ -147,7 +147,7 @@ func TestSampler(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { sampler.Close(timeout(t, 20*time.Second)) })
+		t.Cleanup(func() { sampler.Close(timeout(t, 60*time.Second)) })
 		return sampler
 	}
 	chosen := func(o pulsarx.SamplerOptions[string]) map[string]int {

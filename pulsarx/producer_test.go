@@ -15,6 +15,7 @@ import (
 	"github.com/apache/pulsar-client-go/pulsar"
 	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace"
@@ -387,5 +388,42 @@ func TestTraces(t *testing.T) {
 	}
 	if got.SpanID() != processed.SpanContext.SpanID() {
 		t.Error("the handler's context has another span")
+	}
+}
+
+// TestFailedSpans: a span says what kind of error it ended with.
+func TestFailedSpans(t *testing.T) {
+	spans := tracetest.NewInMemoryExporter()
+	before := otel.GetTracerProvider()
+	otel.SetTracerProvider(sdktrace.NewTracerProvider(sdktrace.WithSyncer(spans)))
+	defer otel.SetTracerProvider(before)
+	c, topic := inProcess(t).client(t), topic(t)
+	p := keyed(t, c, topic)
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := p.Send(canceled, "a:0"); err == nil {
+		t.Fatal("sent with a context that has ended")
+	}
+	send(t, p, "a:1")
+	var attempts atomic.Int64
+	r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
+		func(context.Context, []pulsarx.Message[string]) error {
+			if attempts.Add(1) == 1 {
+				return errors.New("the first attempt")
+			}
+			return nil
+		})
+	eventually(t, "the second attempt", func() bool { return attempts.Load() >= 2 })
+	r.stop()
+	kinds := map[string]string{}
+	for _, span := range spans.GetSpans() {
+		for _, attr := range span.Attributes {
+			if attr.Key == "error.type" && span.Status.Code == codes.Error {
+				kinds[strings.Fields(span.Name)[0]] = attr.Value.AsString()
+			}
+		}
+	}
+	if want := map[string]string{"send": "canceled", "process": "_OTHER"}; !maps.Equal(kinds, want) {
+		t.Errorf("error types %v, want %v", kinds, want)
 	}
 }

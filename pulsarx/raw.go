@@ -38,10 +38,11 @@ type Message[T any] struct {
 	// is asked all the same.
 	Tombstone bool
 	// Topic is the full name without the partition, Partition the number, 0 for a topic that has none.
-	Topic      string
-	Partition  int
-	ID         MessageID
-	Key        string
+	Topic     string
+	Partition int
+	ID        MessageID
+	Key       string
+	// Properties must not be changed: a retry and a dead letter have the same map.
 	Properties map[string]string
 	// EventTime is zero where the producer gave none.
 	PublishTime, EventTime time.Time

@@ -26,7 +26,7 @@ type rawProducers struct {
 
 type producerKey struct {
 	topic, schemaType, definition string
-	large                         bool
+	alone                         bool // no batches
 }
 
 // rawProducer is made by the first that needs it, while others wait.
@@ -39,12 +39,15 @@ func newRawProducers(c *Client, encryptionKeys []string, prepare func(context.Co
 	return &rawProducers{client: c, encryptionKeys: encryptionKeys, prepare: prepare, producers: map[producerKey]*rawProducer{}}
 }
 
-func (r *rawProducers) key(topic string, s Schema, size int) producerKey {
-	return producerKey{topic, s.Type, string(s.Definition), size >= largeMessage}
+// key says which producer a message has. Batching is on where it can be, because pulsar-client-go's consumers discard an empty payload
+// that is not in a batch; large messages have chunks in its place, and an ordering key is lost to Key_Shared in a batch.
+func (r *rawProducers) key(topic string, s Schema, m pulsar.Message) producerKey {
+	size := len(m.Payload())
+	ordered := m.OrderingKey() != "" && (size > 0 || m.IsNullValue())
+	return producerKey{topic, s.Type, string(s.Definition), size >= largeMessage || ordered}
 }
 
-// open returns the producer for a topic and a schema. Batching is on because pulsar-client-go's consumers discard an empty payload
-// that is not in a batch; large messages alone have chunks in its place.
+// open returns the producer for a topic and a schema.
 func (r *rawProducers) open(ctx context.Context, key producerKey) (pulsar.Producer, error) {
 	r.mu.Lock()
 	if r.closed {
@@ -82,9 +85,10 @@ func (r *rawProducers) options(key producerKey) (o pulsar.ProducerOptions, err e
 		return o, fmt.Errorf("%w: %w", ErrIncompatibleSchema, err)
 	}
 	o = pulsar.ProducerOptions{
-		Topic: key.topic, Schema: schema, HashingScheme: pulsar.Murmur3_32Hash, BatcherBuilderType: pulsar.KeyBasedBatchBuilder,
-		SendTimeout: -1, DisableBatching: key.large, EnableChunking: key.large,
+		Topic: key.topic, Schema: schema, SendTimeout: -1, DisableBatching: key.alone, EnableChunking: key.alone,
 	}
+	Batching{Compression: NoCompression}.withDefaults().apply(&o)
+	o.MessageRouter = ProducerOptions[[]byte]{}.router(o) // as producers of this package choose
 	if len(r.encryptionKeys) > 0 {
 		o.Encryption, err = r.client.options.Encryption.producer(r.encryptionKeys)
 	}

@@ -291,7 +291,7 @@ func (r *redrive) move(ctx context.Context, m pulsar.Message) error {
 			return nil
 		}
 	}
-	p, err := r.producers.open(ctx, r.producers.key(topic, schema, len(m.Payload())))
+	p, err := r.producers.open(ctx, r.producers.key(topic, schema, m))
 	if err != nil {
 		return err
 	}

@@ -168,7 +168,7 @@ func TestRedriveRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() {
-		if err := quick.Close(timeout(t, 20*time.Second)); err != nil {
+		if err := quick.Close(timeout(t, 60*time.Second)); err != nil {
 			t.Error(err)
 		}
 	}()
@@ -248,5 +248,44 @@ func TestRedriveOptions(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not say %s", err, want)
 		}
+	}
+}
+
+// TestRedriveOrderingKeys: letters with an ordering key beside their key come back to the partition of the key, and stand alone, so that
+// Key_Shared can tell whose they are.
+func TestRedriveOrderingKeys(t *testing.T) {
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c := s.client(t)
+			topic := partitionedTopic(t, c, 7)
+			p := keyed(t, c, topic)
+			at := map[string]int{}
+			for i := range 20 {
+				id, err := p.Send(t.Context(), "v", pulsarx.Key(fmt.Sprint(i)), pulsarx.OrderingKey(fmt.Sprint("account", i%5)))
+				if err != nil {
+					t.Fatal(err)
+				}
+				at[fmt.Sprint(i)] = int(id.PartitionIdx())
+			}
+			r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
+				func(context.Context, []pulsarx.Message[string]) error { return pulsarx.Permanent(errors.New("no")) })
+			for _, m := range letters(t, s, topic+"-s-DLQ", len(at)) {
+				if m.OrderingKey() == "" {
+					t.Errorf("the letter of %s has no ordering key", m.Key())
+				}
+			}
+			r.stop()
+			options := pulsarx.RedriveOptions{Topic: topic + "-s-DLQ", Order: pulsarx.RedriveForced}
+			if got, err := pulsarx.Redrive(t.Context(), c, options); err != nil || got.Moved != len(at) {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			for _, m := range receiveAll(t, s, topic, 2*len(at)) {
+				if m.ID().PartitionIdx() != int32(at[m.Key()]) || m.OrderingKey() == "" || m.ID().BatchSize() > 1 {
+					t.Errorf("%s, ordered by %q, is in partition %d, not %d, in a batch of %d",
+						m.Key(), m.OrderingKey(), m.ID().PartitionIdx(), at[m.Key()], m.ID().BatchSize())
+				}
+			}
+		})
 	}
 }

@@ -164,7 +164,7 @@ func TestReplayProperty(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() {
-				if err := c.Close(timeout(t, 20*time.Second)); err != nil {
+				if err := c.Close(timeout(t, 60*time.Second)); err != nil {
 					t.Error(err)
 				}
 			}()

@@ -76,9 +76,11 @@ const (
 	schemaTimeout    = 10 * time.Second
 	schemaForget     = time.Minute // how long the answer "there is no such schema" holds
 	schemaMaxBackoff = 10 * time.Second
+	maxFailedSchemas = 10_000
 )
 
-// schemaLookup keeps the schemas of topics by their versions. A version never changes, so that each is asked for once.
+// schemaLookup keeps the schemas of topics by their versions. A version never changes, so that each is asked for once. What failed is
+// kept too, so that it is not asked for message by message, but no more than maxFailedSchemas of it: messages may name any version.
 type schemaLookup struct {
 	fetch   func(ctx context.Context, topic string, version []byte) (Schema, error)
 	closing chan struct{}
@@ -86,6 +88,7 @@ type schemaLookup struct {
 	mu      sync.Mutex
 	closed  bool
 	entries map[schemaKey]*schemaEntry
+	failed  int // of entries, whose look-up failed or runs
 }
 
 type schemaKey struct{ topic, version string }
@@ -160,9 +163,29 @@ func (l *schemaLookup) entry(key schemaKey) *schemaEntry {
 		close(e.done)
 		return e
 	}
+	if l.entries[key] == nil {
+		if l.failed++; l.failed > maxFailedSchemas {
+			l.forget()
+		}
+	}
 	l.entries[key] = e
 	go l.ask(key, e)
 	return e
+}
+
+// forget drops a failed look-up, any: the mutex is held.
+func (l *schemaLookup) forget() {
+	for key, e := range l.entries {
+		select {
+		case <-e.done:
+			if e.err != nil {
+				delete(l.entries, key)
+				l.failed--
+				return
+			}
+		default:
+		}
+	}
 }
 
 func (l *schemaLookup) ask(key schemaKey, e *schemaEntry) {
@@ -179,6 +202,9 @@ func (l *schemaLookup) ask(key schemaKey, e *schemaEntry) {
 	e.schema, e.err = l.fetch(ctx, key.topic, []byte(key.version))
 	switch {
 	case e.err == nil:
+		l.mu.Lock()
+		l.failed--
+		l.mu.Unlock()
 	case itemerror.IsPermanent(e.err):
 		e.retryAt = time.Now().Add(schemaForget)
 	default:

@@ -307,12 +307,12 @@ func roundTrip(t *testing.T, o pulsarx.ClientOptions, topic string) error {
 	if err != nil {
 		return err
 	}
-	defer c.Close(timeout(t, 20*time.Second))
+	defer c.Close(timeout(t, 60*time.Second))
 	p, err := pulsarx.NewProducer(t.Context(), c, pulsarx.Avro[productV1](), pulsarx.ProducerOptions[productV1]{Topic: topic})
 	if err != nil {
 		return err
 	}
-	defer p.Close(timeout(t, 20*time.Second))
+	defer p.Close(timeout(t, 60*time.Second))
 	if _, err := p.Send(t.Context(), productV1{"a", "b"}); err != nil {
 		return err
 	}
@@ -360,7 +360,7 @@ func TestTLS(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(timeout(t, 20*time.Second))
+	defer c.Close(timeout(t, 60*time.Second))
 	p := keyed(t, c, topic+"-mutual")
 	send(t, p, "a:1")
 	a.issue(t, "two", in("client.pem"), in("client.key"))
@@ -391,7 +391,7 @@ func TestTokenRotation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(timeout(t, 20*time.Second))
+	defer c.Close(timeout(t, 60*time.Second))
 	p := keyed(t, c, topic)
 	send(t, p, "a:1")
 	rotate("second-secret")
@@ -460,7 +460,7 @@ func TestOAuth2(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(timeout(t, 20*time.Second))
+	defer c.Close(timeout(t, 60*time.Second))
 	p := keyed(t, c, topic)
 	send(t, p, "a:1")
 	write("two")
@@ -543,7 +543,7 @@ func TestAthenz(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(timeout(t, 20*time.Second))
+	defer c.Close(timeout(t, 60*time.Second))
 	p := keyed(t, c, topic)
 	send(t, p, "a:1")
 	change()

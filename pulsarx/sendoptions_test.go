@@ -34,7 +34,7 @@ func receiveAll(tb testing.TB, s server, topic string, n int) []pulsar.Message {
 	defer reader.Close()
 	messages := make([]pulsar.Message, n)
 	for i := range messages {
-		if messages[i], err = reader.Next(timeout(tb, 20*time.Second)); err != nil {
+		if messages[i], err = reader.Next(timeout(tb, 60*time.Second)); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -116,7 +116,7 @@ func TestDeduplicate(t *testing.T) {
 				if _, err := p.Send(t.Context(), "a:1"); err == nil {
 					t.Error("a message without a number is sent")
 				}
-				if err := p.Close(timeout(t, 20*time.Second)); err != nil {
+				if err := p.Close(timeout(t, 60*time.Second)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -332,7 +332,7 @@ func TestEncryption(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				t.Cleanup(func() { c.Close(timeout(t, 20*time.Second)) })
+				t.Cleanup(func() { c.Close(timeout(t, 60*time.Second)) })
 				return c
 			}
 			c := client(pulsarx.KeyFiles(writing))
@@ -381,7 +381,7 @@ func TestEncryption(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer theirs.Close()
-			if m, err := theirs.Next(timeout(t, 20*time.Second)); err != nil || string(m.Payload()) != "a:0" {
+			if m, err := theirs.Next(timeout(t, 60*time.Second)); err != nil || string(m.Payload()) != "a:0" {
 				t.Errorf("the client's own decryption: %v", err)
 			}
 			if s.broker != nil {
@@ -416,7 +416,7 @@ func TestKeyComesLate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { c.Close(timeout(t, 20*time.Second)) })
+		t.Cleanup(func() { c.Close(timeout(t, 60*time.Second)) })
 		return c
 	}
 	p := producer(t, with(pulsarx.KeyFiles(dir)), pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic, EncryptionKeys: []string{"k"}})

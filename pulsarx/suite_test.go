@@ -53,7 +53,7 @@ func (s server) client(tb testing.TB) *pulsarx.Client {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		if err := c.Close(timeout(tb, 20*time.Second)); err != nil {
+		if err := c.Close(timeout(tb, 60*time.Second)); err != nil {
 			tb.Error(err)
 		}
 	})
@@ -97,7 +97,7 @@ func producer[T any](tb testing.TB, c *pulsarx.Client, codec pulsarx.Codec[T], o
 		tb.Fatal(err)
 	}
 	tb.Cleanup(func() {
-		if err := p.Close(timeout(tb, 20*time.Second)); err != nil {
+		if err := p.Close(timeout(tb, 60*time.Second)); err != nil {
 			tb.Error(err)
 		}
 	})
@@ -143,7 +143,7 @@ func letters(tb testing.TB, s server, topic string, n int) []pulsar.Message {
 	defer reader.Close()
 	var all []pulsar.Message
 	for {
-		wait := 20 * time.Second
+		wait := 60 * time.Second
 		if len(all) >= n {
 			wait = 300 * time.Millisecond
 		}
@@ -164,7 +164,7 @@ func letters(tb testing.TB, s server, topic string, n int) []pulsar.Message {
 // eventually waits until ok is true.
 func eventually(tb testing.TB, what string, ok func() bool) {
 	tb.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
+	for deadline := time.Now().Add(60 * time.Second); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			tb.Fatalf("waited for %s in vain", what)
 		}

@@ -120,6 +120,7 @@ func (c propertyCarrier) Keys() []string {
 func endSpan(span trace.Span, err error) {
 	if err != nil {
 		span.RecordError(err)
+		span.SetAttributes(attribute.String("error.type", errorType(err)))
 		span.SetStatus(codes.Error, err.Error())
 	}
 	span.End()

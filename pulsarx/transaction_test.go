@@ -53,7 +53,7 @@ func transactions(t *testing.T, s server) {
 		if _, err := p.Send(t.Context(), &pulsar.ProducerMessage{Payload: []byte(payload), Transaction: transaction}); err != nil {
 			t.Fatal(err)
 		}
-		if err := end(transaction, timeout(t, 20*time.Second)); err != nil {
+		if err := end(transaction, timeout(t, 60*time.Second)); err != nil {
 			t.Fatal(err)
 		}
 	}

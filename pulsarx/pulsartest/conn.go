@@ -92,14 +92,14 @@ func (c *conn) handle(f frame) bool {
 func (c *conn) write() {
 	defer c.close()
 	for {
-		batch, last := c.out.take()
+		batch, pause, last := c.out.take()
 		if len(batch) > 0 {
 			if _, err := batch.WriteTo(c.socket); err != nil {
 				return
 			}
 			c.out.written()
 		}
-		if last {
+		if last || pause > 0 && !c.wait(pause) {
 			return
 		}
 	}
@@ -154,8 +154,15 @@ type outbox struct {
 	tail     []byte
 	copied   int // bytes queued or being written that are our own copies
 	taken    int // of them, being written
+	pauses   []pause
 	finished bool
 	closed   bool
+}
+
+// pause holds the writer up behind the first so many of the sealed.
+type pause struct {
+	behind int
+	time   time.Duration
 }
 
 const (
@@ -203,20 +210,38 @@ func (o *outbox) seal() {
 	}
 }
 
-// take waits for something to write. last says that nothing comes after it.
-func (o *outbox) take() (batch net.Buffers, last bool) {
+// pause holds up what is added from now on.
+func (o *outbox) pause(d time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for len(o.sealed) == 0 && len(o.tail) == 0 && !o.finished && !o.closed {
+	o.seal()
+	o.pauses = append(o.pauses, pause{len(o.sealed), d})
+	o.change.Broadcast()
+}
+
+// take waits for something to write, and says how long to wait after it. last says that nothing comes after it.
+func (o *outbox) take() (batch net.Buffers, wait time.Duration, last bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for len(o.sealed) == 0 && len(o.tail) == 0 && len(o.pauses) == 0 && !o.finished && !o.closed {
 		o.change.Wait()
 	}
 	if o.closed {
-		return nil, true
+		return nil, 0, true
 	}
 	o.seal()
+	if len(o.pauses) > 0 {
+		next := o.pauses[0]
+		batch, o.sealed = o.sealed[:next.behind:next.behind], o.sealed[next.behind:]
+		o.pauses = o.pauses[1:]
+		for i := range o.pauses {
+			o.pauses[i].behind -= next.behind
+		}
+		return batch, next.time, false // what it was counts until all is written
+	}
 	batch, o.sealed = o.sealed, nil
 	o.taken = o.copied
-	return batch, o.finished
+	return batch, 0, o.finished
 }
 
 // written follows when what was taken is on its way.
@@ -248,7 +273,7 @@ func (o *outbox) close() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.closed = true
-	o.sealed, o.tail = nil, nil
+	o.sealed, o.tail, o.pauses = nil, nil, nil
 	o.change.Broadcast()
 }
 

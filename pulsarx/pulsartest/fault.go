@@ -17,7 +17,8 @@ type Fault struct {
 	// CLOSE_PRODUCER, SUBSCRIBE, FLOW, ACK, REDELIVER_UNACKNOWLEDGED_MESSAGES, UNSUBSCRIBE, SEEK, CLOSE_CONSUMER,
 	// GET_LAST_MESSAGE_ID, GET_SCHEMA, GET_OR_CREATE_SCHEMA, GET_TOPICS_OF_NAMESPACE or PING. Empty: every command of a client.
 	// MESSAGE is what the broker itself sends to a consumer: Drop counts it as delivered and does not send it, so that it comes again
-	// when the consumer reconnects, Duplicate sends it twice, Disconnect closes the connection in its place; nothing else applies.
+	// when the consumer reconnects, Duplicate sends it twice, Disconnect closes the connection in its place, and Delay holds it up with
+	// all that is sent behind it; Error and DropAnswer do not apply.
 	Command string
 	// Topic matches the commands about a topic and all its partitions, or about one partition where it names one.
 	Topic string
@@ -32,7 +33,7 @@ type Fault struct {
 	// producer has sent behind a failed SEND is ignored until it reconnects, so that its order is kept, as when Pulsar fences a
 	// topic; but for NotAllowedError and TopicTerminatedError, after which clients do not reconnect.
 	Error string
-	// Delay holds up the command, and the ones behind it on its connection, before anything else.
+	// Delay holds up the command, and the ones behind it on its connection, before anything else happens.
 	Delay time.Duration
 	// Drop ignores the command: it is not carried out, and no answer comes. Where another SEND follows a dropped one, its receipt
 	// tells the client of the gap, and it reconnects and sends both: messages come twice.
@@ -115,8 +116,8 @@ func (b *Broker) Inject(f Fault) (remove func()) {
 		}
 		a.Topic = name.full
 	}
-	if a.command == cmdMessage && (f.Error != "" || f.Delay != 0 || f.DropAnswer) {
-		panic("pulsartest: a MESSAGE can only be dropped, duplicated or met with a disconnect")
+	if a.command == cmdMessage && (f.Error != "" || f.DropAnswer) {
+		panic("pulsartest: a MESSAGE can only be held up, dropped, duplicated or met with a disconnect")
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -223,6 +224,9 @@ func (c *conn) copies(to *consumer, entry []byte) int {
 		return 1
 	}
 	f, _ := b.match(c, cmdMessage, to.sub.topic.name.full, func() []string { return entryKeys(entry) })
+	if f.Delay > 0 {
+		c.out.pause(f.Delay)
+	}
 	if f.Disconnect {
 		c.finish() // what was sent before still arrives
 	}

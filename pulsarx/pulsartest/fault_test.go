@@ -91,6 +91,28 @@ func TestMessageFaults(t *testing.T) {
 	}
 }
 
+// TestMessageDelay holds a message up, and what is sent behind it.
+func TestMessageDelay(t *testing.T) {
+	const delay = 300 * time.Millisecond
+	on, client := brokerAndClient(t, pulsartest.Options{})
+	on.broker.Inject(pulsartest.Fault{Command: "MESSAGE", Key: "3", Topic: "t", Count: 1, Delay: delay})
+	on.broker.Inject(pulsartest.Fault{Command: "MESSAGE", Key: "5", Topic: "t", Count: 1, Delay: delay, Disconnect: true})
+	produce(t, client, pulsar.ProducerOptions{Topic: "t", DisableBatching: true}, numbered(7, func(i int) string { return count(7)[i] })...)
+	c := subscribe(t, client, pulsar.ConsumerOptions{Topic: "t", Type: pulsar.Shared})
+	at := map[string]time.Time{}
+	var order []string
+	for len(at) < 7 {
+		m := receive(t, c)
+		if at[m.Key()].IsZero() {
+			at[m.Key()], order = time.Now(), append(order, m.Key())
+		}
+		ack(t, c, m)
+	}
+	if !slices.IsSorted(order) || at["3"].Sub(at["0"]) < delay/2 || at["5"].Sub(at["3"]) < delay/2 {
+		t.Errorf("received %v at %v", order, at)
+	}
+}
+
 // TestWitness watches without doing anything.
 func TestWitness(t *testing.T) {
 	on, client := brokerAndClient(t, pulsartest.Options{Partitions: map[string]int{"t": 2}})
@@ -106,7 +128,7 @@ func TestWitness(t *testing.T) {
 
 func TestImpossibleFaults(t *testing.T) {
 	b := newBroker(t, pulsartest.Options{})
-	for _, f := range []pulsartest.Fault{{Command: "SEN"}, {Topic: "a/b"}, {Command: "MESSAGE", Delay: time.Second}, {Command: "MESSAGE", Error: "x"}} {
+	for _, f := range []pulsartest.Fault{{Command: "SEN"}, {Topic: "a/b"}, {Command: "MESSAGE", DropAnswer: true}, {Command: "MESSAGE", Error: "x"}} {
 		func() {
 			defer func() {
 				if recover() == nil {

@@ -383,12 +383,10 @@ func (d *diff) subscriptionsOf(name topicName, want Topic, have map[string]Subsc
 	}
 	for sub := range inOrder(have) {
 		if _, declared := want.Subscriptions[sub]; !declared {
-			d.add(resource, "subscriptions."+sub, "exists", "", deleted(path(name, sub)))
+			d.add(resource, "subscriptions."+sub, "exists", "", deleted(subscriptionPath(name, sub)))
 		}
 	}
 }
-
-func path(name topicName, sub string) string { return subscriptionPath(name, sub) }
 
 // messageID is where a new subscription begins: Pulsar's earliest or latest.
 func messageID(latest bool) map[string]int64 {

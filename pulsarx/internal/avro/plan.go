@@ -206,7 +206,7 @@ func likeness(w, r *Schema) int {
 			return 3
 		}
 		return 4
-	case w.Name == r.Name:
+	case w.Name == r.Name, slices.Contains(r.Aliases, w.Name):
 		return 0
 	case lastName(w.Name) == lastName(r.Name):
 		return 1

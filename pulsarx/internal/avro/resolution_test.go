@@ -116,3 +116,20 @@ func TestResolution(t *testing.T) {
 		t.Errorf("%d read alike, %d refused alike", read, refused)
 	}
 }
+
+// TestTypeAliases: a reader's union takes a record by the name that it had, before others whose fields would do.
+func TestTypeAliases(t *testing.T) {
+	record := func(name, more string) string {
+		return fmt.Sprintf(`{"type":"record","name":%q%s,"fields":[{"name":"which","type":"string","default":%q}]}`, name, more, name)
+	}
+	writer := `["null",{"type":"record","name":"shop.Old","fields":[]}]`
+	for alias, want := range map[string]string{
+		`,"aliases":["shop.Old"]`: "New", `,"namespace":"shop","aliases":["Old"]`: "New", `,"aliases":["Old"]`: "Other", "": "Other",
+	} {
+		reader := fmt.Sprintf("[%s,%s]", record("Other", ""), record("New", alias))
+		v, err := decodeAny([]byte(writer), []byte(reader), []byte{2})
+		if fields, ok := v.(map[string]any); err != nil || !ok || fields["which"] != want {
+			t.Errorf("%s: %v, %v", alias, v, err)
+		}
+	}
+}

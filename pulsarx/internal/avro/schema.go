@@ -82,10 +82,11 @@ const maxScale = 1000
 type Schema struct {
 	Kind     Kind
 	Logical  Logical
-	Name     string // the full name of a record, enum or fixed
-	Scale    int    // of a decimal
-	Digits   int    // a decimal's precision
-	Size     int    // of a fixed
+	Name     string   // the full name of a record, enum or fixed
+	Aliases  []string // full names that it had
+	Scale    int      // of a decimal
+	Digits   int      // a decimal's precision
+	Size     int      // of a fixed
 	Fields   []Field
 	Symbols  []string
 	Default  string    // an enum's, "" for none
@@ -311,6 +312,13 @@ func (p *parser) define(kind Kind, node map[string]any, space string) (*Schema, 
 		return nil, "", fmt.Errorf("%s is defined twice", full)
 	}
 	s := &Schema{Kind: kind, Name: full}
+	aliases, _ := node["aliases"].([]any)
+	for _, alias := range texts(aliases) {
+		if space != "" && !strings.Contains(alias, ".") {
+			alias = space + "." + alias
+		}
+		s.Aliases = append(s.Aliases, alias)
+	}
 	p.named[full] = s
 	return s, space, nil
 }
