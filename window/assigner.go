@@ -72,8 +72,9 @@ func Sliding(size, slide time.Duration) Assigner {
 // An event counts in the windows that end with it or up to size later. It is Late when all of these are gone; where only its own is, it has no
 // result but counts in the others. Operator.Query reads such a window at any time, also while no event ends it.
 //
-// An event costs O(log d) where d is how many instants are out of order with it, and O(log n) where it comes after the watermark and
-// n instants are kept; so does a result, if the aggregate is no Remover.
+// An event costs O(log d) on the whole, where d is how many instants of its key are out of order with it, and a result a constant number of
+// merges. O(log n) merges, of n instants that are kept, cost a result of an aggregate that is no Remover, and each window that a late event
+// fires again.
 func PerEvent(size time.Duration) Assigner { return Assigner{kind: perEvent, size: size} }
 
 // Session gathers the events of a key that follow one another by at most the gap; the window is [first, last+gap).

@@ -31,10 +31,11 @@ type arrival[A any] struct {
 // sweep has the instants of the window that fired last, merged. The next window is a few instants more and a few less, which is cheaper
 // than the tree for an aggregate that can remove.
 type sweep[A any] struct {
-	from, to Timestamp
-	acc      A
-	events   int64
-	valid    bool
+	from, to    Timestamp
+	first, last int32 // leaves
+	acc         A
+	events      int64
+	valid       bool
 }
 
 func (r *sweep[A]) has(at Timestamp) bool { return r.valid && r.from <= at && at <= r.to }
@@ -49,7 +50,7 @@ func (t *trail[A]) newest() Timestamp {
 	for i := range t.layers {
 		l := &t.layers[i]
 		if l.instants.size > 0 {
-			at = max(at, l.instants.end(1))
+			at = max(at, l.instants.newest())
 		}
 		for _, w := range l.waiting {
 			at = max(at, w.at)
@@ -120,7 +121,7 @@ func (o *Operator[K, V, A, R]) intoTrail(t Timestamp, v V, emit func(Result[K, R
 // roomAt says whether the key may have one more instant. If it seems not, what is over makes room.
 func (o *Operator[K, V, A, R]) roomAt(tr *trail[A], t Timestamp) bool {
 	limit, l := o.options.MaxWindowsPerKey, &tr.layers[o.layers()-1]
-	full := func() bool { return l.instants.size+len(l.waiting) >= limit && l.instants.find(t) == nil }
+	full := func() bool { return l.instants.size+len(l.waiting) >= limit && l.instants.find(t) == noInstant }
 	if limit < 0 || !full() {
 		return true
 	}
@@ -165,7 +166,7 @@ func (o *Operator[K, V, A, R]) placeLate(s *slot[K, A], t Timestamp, v V, emit f
 	leaf.events++
 	if l.sweep.has(t) {
 		o.aggregate.Add(&l.sweep.acc, v)
-		l.sweep.events++
+		l.joined()
 	}
 	for i, at := range again {
 		if old != nil && (!added || at != t) {
@@ -173,6 +174,15 @@ func (o *Operator[K, V, A, R]) placeLate(s *slot[K, A], t Timestamp, v V, emit f
 		}
 		o.mergeTrail(l, at)
 		o.emit(Result[K, R]{o.assigner.trailing(at), s.key, o.aggregate.Result(&o.scratch), Updated}, emit)
+	}
+}
+
+// joined notes an event in the sweep, whose leaf was changed just now.
+func (l *layer[A]) joined() {
+	t, r := &l.instants, &l.sweep
+	r.events++
+	if t.nodes[t.near].first < t.nodes[r.first].first {
+		r.first = t.near
 	}
 }
 
@@ -209,28 +219,25 @@ func (o *Operator[K, V, A, R]) fireTrails(at Timestamp, ids []int32, emit func(R
 // fireLayer fires the windows of a key that a layer has due at an instant: one, but many at the end of time.
 func (o *Operator[K, V, A, R]) fireLayer(s *slot[K, A], i int, at Timestamp, emit func(Result[K, R])) {
 	l := &s.trail.layers[i]
-	first := at.Add(-o.delay(i))
-	last := first
-	if at == MaxTimestamp {
-		last = at
+	o.again = append(o.again[:0], at.Add(-o.delay(i)))
+	if at == MaxTimestamp { // where delays end, whatever they began with
+		o.again = l.instants.times(o.again[0], at, o.again[:0])
 	}
-	o.again = l.instants.times(first, last, o.again[:0])
 	for _, t := range o.again {
 		leaf := l.instants.find(t)
-		if !leaf.due {
+		if leaf == noInstant || !l.instants.nodes[leaf].due {
 			continue
 		}
-		leaf.due = false
-		seen := leaf.seen
+		l.instants.nodes[leaf].due = false
 		o.admit(l, t)
-		acc, events := o.slide(l, t)
+		acc, events := o.slide(l, leaf)
 		kind := OnTime
 		if i > 0 {
-			if kind = Updated; events == seen {
+			if kind = Updated; events == l.instants.nodes[leaf].seen {
 				continue
 			}
-		} else if o.layers() > 1 {
-			s.trail.layers[1].instants.find(t).seen = events
+		} else if late := &s.trail.layers[1].instants; o.layers() > 1 {
+			late.nodes[late.find(t)].seen = events
 		}
 		o.emit(Result[K, R]{o.assigner.trailing(t), s.key, o.aggregate.Result(acc), kind}, emit)
 	}
@@ -246,46 +253,49 @@ func (o *Operator[K, V, A, R]) admit(l *layer[A], at Timestamp) {
 		leaf.events++
 		if l.sweep.has(w.at) {
 			o.aggregate.Merge(&l.sweep.acc, w.acc)
-			l.sweep.events++
+			l.joined()
 		}
 	}
 	l.waiting = slices.Delete(l.waiting, 0, n)
 }
 
-// slide is the merge of a window that fires after the ones before it, and the number of its events.
-func (o *Operator[K, V, A, R]) slide(l *layer[A], at Timestamp) (*A, int64) {
+// slide is the merge of the window that ends with a leaf and fires after the ones before it, and the number of its events.
+func (o *Operator[K, V, A, R]) slide(l *layer[A], leaf int32) (*A, int64) {
+	t, r := &l.instants, &l.sweep
+	at := t.nodes[leaf].at()
+	from := at.Add(-o.assigner.size)
 	if o.remove == nil {
 		n := o.mergeTrail(l, at)
 		return &o.scratch, n
 	}
-	r := &l.sweep
-	from := at.Add(-o.assigner.size)
-	if !r.valid || from > r.to || !o.moveStart(l, from) {
-		var zero A
-		r.acc = zero
-		r.events = l.instants.merge(o.aggregate.Merge, from, at, &r.acc)
-	} else {
-		l.instants.each(r.to+1, at, func(n *instant[A]) bool {
-			o.aggregate.Merge(&r.acc, n.acc)
-			r.events += n.events
-			return true
-		})
+	if r.valid && r.to < at && from <= r.to && o.moveStart(l, from) {
+		for r.last != leaf {
+			r.last = t.next(r.last)
+			o.aggregate.Merge(&r.acc, t.nodes[r.last].acc)
+			r.events += t.nodes[r.last].events
+		}
+		r.to = at
+		return &r.acc, r.events
 	}
-	r.from, r.to, r.valid = from, at, true
+	*r = sweep[A]{from: from, to: at, last: leaf, valid: true}
+	r.events = t.merge(o.aggregate.Merge, from, at, &r.acc)
+	t.each(from, at, func(i int32) bool {
+		r.first = i
+		return false
+	})
 	return &r.acc, r.events
 }
 
-// moveStart takes the instants before from out of the sweep. False says that the aggregate cannot.
+// moveStart takes the instants before from out of the sweep, which reaches so far. False says that the aggregate cannot.
 func (o *Operator[K, V, A, R]) moveStart(l *layer[A], from Timestamp) bool {
-	r := &l.sweep
-	if from <= r.from {
-		return true
-	}
-	r.valid = l.instants.each(r.from, min(from-1, r.to), func(n *instant[A]) bool {
+	t, r := &l.instants, &l.sweep
+	for r.valid && t.nodes[r.first].at() < from {
+		n := &t.nodes[r.first]
 		r.events -= n.events
-		return o.remove(&r.acc, n.acc)
-	})
-	r.from = from
+		r.valid = o.remove(&r.acc, n.acc)
+		r.first = t.next(r.first)
+	}
+	r.from = max(r.from, from)
 	return r.valid
 }
 
@@ -297,7 +307,7 @@ func (o *Operator[K, V, A, R]) pruneTrail(tr *trail[A], watermark Timestamp) {
 		if i < o.layers()-1 { // its windows have fired; late events are for the other
 			before = before.Add(o.options.AllowedLateness)
 		}
-		if l.sweep.valid {
+		if l.sweep.valid = l.sweep.valid && before <= l.sweep.to; l.sweep.valid {
 			o.moveStart(l, before)
 		}
 		l.instants.prune(before)
@@ -352,7 +362,8 @@ func (o *Operator[K, V, A, R]) snapshotTrail(w *snapshotWriter, t *trail[A], acc
 	for i := range o.layers() {
 		l := &t.layers[i]
 		w.uint(uint64(l.instants.size))
-		l.instants.each(MinTimestamp, MaxTimestamp, func(n *instant[A]) bool {
+		l.instants.each(MinTimestamp, MaxTimestamp, func(i int32) bool {
+			n := &l.instants.nodes[i]
 			w.int(int64(n.at()))
 			w.int(n.events)
 			w.int(n.seen)
@@ -403,7 +414,7 @@ func inTime(t Timestamp) bool { return t > MinTimestamp && t < MaxTimestamp }
 
 func (s *restoring[K, V, A, R]) instant(id int32, l *layer[A], delay time.Duration) error {
 	at, events, seen, flags := Timestamp(s.f.int()), s.f.int(), s.f.int(), s.f.uint()
-	if !inTime(at) || events < 1 || seen < 0 || flags > instantDue || l.instants.size > 0 && at <= l.instants.end(1) {
+	if !inTime(at) || events < 1 || seen < 0 || flags > instantDue || l.instants.size > 0 && at <= l.instants.newest() {
 		s.f.bad = true
 		return nil
 	}
