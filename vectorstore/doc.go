@@ -34,6 +34,8 @@
 //     the same path is embedded again only when the row says so, say by a column with the picture's hash or time in the
 //     input. So put that in.
 //   - A vector that is not finite, all zero or of a wrong length is never written. It is the event's error.
+//   - Rows that a snapshot or backfill has read are embedded with [embed.Backfill], where a batch has nothing else, so that they wait
+//     behind live changes for a model that they share (see [embed.Batcher]).
 //   - The object's id is [UUID5] of the key, so that a delete finds what an insert wrote, and a redelivery overwrites
 //     itself.
 //   - A change of the primary key comes as a delete of the old key and a create of the new one. Where both are in one
@@ -74,6 +76,9 @@
 // truncate. So may a row that an incremental snapshot read before the truncate, which has no LSN. And a truncate without
 // an LSN, or on a [Clearer] without versions, removes everything, whenever it comes. A truncate clears the store, not a
 // table: a store that shows two tables is no place for it.
+//
+// Whether store and table are equal, [Sink.Reconcile] tells: it compares every row with its object and every object with the rows,
+// embeds nothing for that, and repairs on request.
 //
 // # Errors
 //

@@ -3,6 +3,7 @@ package storetest
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 
@@ -166,6 +167,60 @@ func guards(t *testing.T, open func() vectorstore.Store, tenanted bool, tenants 
 		handle(t, sink, event(cdc.OpUpdate, tenant, 1, 25, "late"), event(cdc.OpUpdate, tenant, 4, 29, "late"))
 		handle(t, sink, event(cdc.OpCreate, tenant, 2, 31, "back"))
 		shows(t, s, tenant, map[int64]string{1: "", 2: "back", 3: "newer", 4: ""})
+	}
+}
+
+// sinkReconciles says that a store which a sink keeps is found equal to the table, with properties of every type, and what is not so is
+// found and repaired.
+func sinkReconciles(t *testing.T, s vectorstore.Store) {
+	if _, answered := ask(t, s, vectorstore.Query{After: vectorstore.First}); !answered {
+		return
+	}
+	sink, err := vectorstore.NewSink(s, vectorstore.Mapping[row]{
+		Vectors:    []vectorstore.Vector[row]{vectorstore.Embed(TextVector, func(r row) string { return r.Title }, embedtest.New(TextDimensions))},
+		Properties: func(r row) map[string]any { return full(int(r.ID)).Properties },
+	}, vectorstore.SinkOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var table []cdc.Event[row]
+	for n := range int64(300) { // several pages
+		table = append(table, event(cdc.OpRead, "", n, uint64(100+n), fmt.Sprint("row ", n)))
+	}
+	handle(t, sink, table...)
+	reconcile := func(o vectorstore.ReconcileOptions) vectorstore.Reconciliation {
+		t.Helper()
+		o.AsOf = cdc.Position{LSN: 1000}
+		o.Observe = func(d vectorstore.Difference) { t.Logf("%v %s %v, error %v", d.Finding, d.Ref.ID, d.Fields, d.Err) }
+		got, err := sink.Reconcile(t.Context(), func(yield func(cdc.Event[row], error) bool) {
+			for _, e := range table {
+				if !yield(e, nil) {
+					return
+				}
+			}
+		}, o)
+		if err != nil {
+			t.Fatalf("Reconcile: %v", err)
+		}
+		return got
+	}
+	if got := reconcile(vectorstore.ReconcileOptions{}); !got.Clean() || got.Equal != 300 || got.Objects != 300 {
+		t.Fatalf("equal store and table: %+v", got)
+	}
+	orphan := full(1)
+	id, err := vectorstore.UUID5(cdc.Key{{Name: "id", Value: int64(7)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	version := cdc.Position{LSN: 500}.String()
+	orphan.Version = version
+	wrong := vectorstore.Object{Ref: vectorstore.Ref{ID: id}, Properties: map[string]any{"qty": 8}, Version: version}
+	apply(t, s, upsert(orphan), merge(wrong))
+	if got := reconcile(vectorstore.ReconcileOptions{Repair: true}); got.Orphans != 1 || got.Different != 1 || got.Repaired != 2 {
+		t.Errorf("an orphan and a wrong property: %+v", got)
+	}
+	if got := reconcile(vectorstore.ReconcileOptions{}); !got.Clean() || got.Equal != 300 || got.Objects != 300 {
+		t.Errorf("after the repair: %+v", got)
 	}
 }
 

@@ -84,6 +84,7 @@ func Run(t *testing.T, factory func(t *testing.T) vectorstore.Store) {
 		{"Concurrent/Keys", concurrentKeys},
 		{"ApplyIf", applyIf},
 		{"Sink", sinkGuards},
+		{"Reconcile", sinkReconciles},
 		{"Clear", clearAll},
 		{"ClearBefore", clearBefore},
 	}
