@@ -373,10 +373,15 @@ func (r *partitionsRequest) serve(c *conn) {
 		r.fail(c, why)
 		return
 	}
-	if !c.broker.exists(name) && r.create {
+	switch {
+	case c.broker.exists(name):
+	case r.create:
 		if allowed, n := c.broker.autoCreation(name); allowed && n > 0 {
 			c.broker.createTopic(name, n)
 		}
+	case !name.transient():
+		r.fail(c, refuse(topicNotFound, "Topic %s does not exist", name.full))
+		return
 	}
 	body := appendUint(nil, 1, uint64(c.broker.partitions[name.full]))
 	body = appendUint(body, 2, r.requestID)
