@@ -56,7 +56,8 @@
 //
 // What Flink, Beam and Kafka Streams do differently is done here as in Flink 2.3, whose answers are among the tests: a session that
 // has fired and is kept can grow past the watermark and then fires again as a whole, an event whose own session would be late counts
-// when it touches one that is kept, and EarlyInterval fires also when nothing has changed. The differences: results that come together are
+// when it touches one that is kept, and EarlyInterval fires also when nothing has changed, though
+// once for a watermark that passes several multiples. The differences: results that come together are
 // ordered by end, start and key, which Flink does not promise; an event between windows that slide by more than their size is
 // Unassigned where Flink drops it without a trace (behind the watermark it is Late, as in Flink); Count with a final
 // watermark emits nothing for incomplete windows, as in Flink, and names the span of the events.

@@ -144,7 +144,8 @@ func (o *Operator[K, V, A, R]) dueKind(e *entry[A], at Timestamp) (Kind, bool) {
 		return Updated, at >= o.keptUntil(e) && (e.updated || o.assigner.kind != session)
 	}
 	if e.early != noTimer && at >= e.early && at < e.window.last() {
-		e.early = o.nextEarly(e.early, e.window)
+		// The multiples that this watermark passes as well would only say the same again, and may be without number.
+		e.early = o.nextEarly(o.marks.combined.Add(-floorMod(o.marks.combined, o.options.Trigger.EarlyInterval, 0)), e.window)
 		return Early, true
 	}
 	if e.pending && at >= e.window.last() {

@@ -54,7 +54,8 @@ type Trigger struct {
 	// EarlyCount fires before the watermark, at each so many events. Default: off.
 	EarlyCount int
 	// EarlyInterval fires before the watermark whenever that passes a multiple of this duration, from the first event of the window on,
-	// as Flink's ContinuousEventTimeTrigger. Default: off.
+	// as Flink's ContinuousEventTimeTrigger; but once for a watermark that passes several, where Flink fires as often with the same.
+	// Default: off.
 	EarlyInterval time.Duration
 	// LateCount fires again at each so many events that come after the watermark. Default 1; -1 never does.
 	LateCount int
