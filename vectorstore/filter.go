@@ -2,8 +2,10 @@ package vectorstore
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"slices"
+	"time"
 )
 
 // Operator says how a [Filter] compares.
@@ -21,6 +23,7 @@ const (
 	OperatorLike
 	OperatorContainsAny
 	OperatorContainsAll
+	OperatorWithin
 	OperatorIDs
 	OperatorAnd
 	OperatorOr
@@ -38,6 +41,8 @@ type Filter struct {
 	// Property is the name of the one that is compared with Value.
 	Property string
 	Value    any
+	// Metres is the distance of OperatorWithin, whose Value is a Geo.
+	Metres float64
 	// IDs are those of OperatorIDs.
 	IDs []ID
 	// Filters are those that OperatorAnd and OperatorOr join.
@@ -87,6 +92,11 @@ func ContainsAny(property string, values any) Filter {
 // ContainsAll is true of objects whose property has all of the values, a list that is not empty.
 func ContainsAll(property string, values any) Filter {
 	return Filter{Operator: OperatorContainsAll, Property: property, Value: values}
+}
+
+// Within is true of objects whose place is at most so many metres from another, more than 0.
+func Within(property string, from Geo, metres float64) Filter {
+	return Filter{Operator: OperatorWithin, Property: property, Value: from, Metres: metres}
 }
 
 // IDs is true of the objects with these ids, of which there must be one.
@@ -141,6 +151,8 @@ func (f Filter) check(depth int) error {
 		return nil
 	case f.Property == "":
 		return queryError("filter: no property")
+	case f.Operator == OperatorWithin && !(f.Metres > 0 && f.Metres <= math.MaxFloat32):
+		return queryError("filter: within %v metres", f.Metres)
 	}
 	return nil
 }
@@ -150,12 +162,15 @@ func (f Filter) check(depth int) error {
 // for those who write a Store.
 func (f Filter) Operand() (any, error) {
 	v, err := Value(f.Value)
-	if err == nil && f.Operator != OperatorContainsAny && f.Operator != OperatorContainsAll {
-		if !scalar(v) || f.Operator == OperatorLike && reflect.TypeOf(v).Kind() != reflect.String {
-			err = valueError("a %T is not compared so", v)
-		}
-	} else if err == nil {
+	_, text := v.(string)
+	_, place := v.(Geo)
+	switch {
+	case err != nil:
+	case f.Operator == OperatorContainsAny || f.Operator == OperatorContainsAll:
 		v, err = operands(v)
+	case f.Operator == OperatorWithin && place:
+	case !scalar(v) || f.Operator == OperatorLike && !text || f.Operator == OperatorWithin:
+		err = valueError("a %T is not compared so", v)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("filter: property %q: %w", f.Property, err)
@@ -165,11 +180,11 @@ func (f Filter) Operand() (any, error) {
 
 // scalar reports whether a value of [Value] can be compared by itself.
 func scalar(v any) bool {
-	switch reflect.ValueOf(v).Kind() {
-	case reflect.Invalid, reflect.Slice, reflect.Map:
-		return false
+	switch v.(type) {
+	case bool, int64, float64, string, time.Time:
+		return true
 	}
-	return true
+	return false
 }
 
 func operands(v any) ([]any, error) {

@@ -285,7 +285,7 @@ func (r *reconciliation[T]) differing(row T, stored *Object) (out []string, err 
 	}
 	lineage := []string{LineagePosition, LineageMapping, LineageModels, LineageIndexedAt}
 	for name, have := range stored.Properties {
-		if _, there := want[name]; !there && have != nil && !(r.Sink.options.Lineage && slices.Contains(lineage, name)) {
+		if _, there := want[name]; !there && have != nil && (!r.Sink.options.Lineage || !slices.Contains(lineage, name)) {
 			out = append(out, "property "+name)
 		}
 	}

@@ -18,13 +18,14 @@ import (
 const maxValueDepth = 32
 
 // Value returns v as one of the types that property values have: nil, bool, int64, float64, string, time.Time, slices
-// of the last five ([]bool, []int64, []float64, []string, []time.Time), map[string]any of all of these, and
+// of the last five ([]bool, []int64, []float64, []string, []time.Time), Geo, Phone, map[string]any of all of these, and
 // []map[string]any. The result shares no memory with v.
 //
 //	nil, nil pointers, slices and maps                nil
 //	pointers                                          what they point to
 //	bool, integers, floats, strings, named or not     bool, int64, float64, string
 //	json.Number                                       int64 for whole numbers without point and exponent, else float64
+//	Geo, Phone                                        themselves, where they are possible ones
 //	time.Time                                         itself; time.Duration is an int64 of nanoseconds
 //	cdc.Null, sql.Null                                its V, or nil
 //	driver.Valuer, such as sql.NullString             what its Value returns, nil for a null
@@ -57,6 +58,10 @@ func value(v any, depth int) (any, error) {
 		return v, nil
 	case json.Number:
 		return number(v)
+	case Geo:
+		return v, v.check()
+	case Phone:
+		return v, v.check()
 	}
 	return reflected(reflect.ValueOf(v), depth)
 }

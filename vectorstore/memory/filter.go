@@ -24,6 +24,12 @@ func compile(f vectorstore.Filter) (func(*entry) bool, error) {
 	if err != nil {
 		return nil, err
 	}
+	if from, ok := operand.(vectorstore.Geo); ok {
+		return func(e *entry) bool {
+			place, there := e.Properties[f.Property].(vectorstore.Geo)
+			return there && place.Metres(from) <= f.Metres
+		}, nil
+	}
 	test := tests(f.Operator, operand)
 	return func(e *entry) bool {
 		return test(e.Properties[f.Property])

@@ -31,6 +31,8 @@ func init() { // the types of property values that gob does not know by itself
 	gob.Register([]string{})
 	gob.Register(map[string]any{})
 	gob.Register([]map[string]any{})
+	gob.Register(vectorstore.Geo{})
+	gob.Register(vectorstore.Phone{})
 }
 
 // Save writes all objects and remembered deletions, as they are at one moment, to a file that takes the place of an older one

@@ -19,7 +19,7 @@
 //	version       text            Object.Version, empty where it is unknown
 //	deleted       boolean         a remembered deletion, of which the columns below are empty
 //	properties    jsonb           the properties, as SQL of your own can read them
-//	kinds         jsonb           the types that JSON does not have: "number" (a float), "date", lists, by property
+//	kinds         jsonb           the types that JSON does not have: "number" (a float), "date", "geo", "phone", lists, by property
 //	inputs        jsonb           Object.Inputs
 //	<vector>      vector(n)       a column for each named vector, NULL where the object has none
 //

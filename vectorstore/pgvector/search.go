@@ -216,6 +216,9 @@ var comparators = map[vectorstore.Operator]string{
 // comparison returns a condition on a property: a JSON path, in which [*] are the items of a list or the value itself, and in which
 // values of different types are not equal, less or greater.
 func (b *selection) comparison(f vectorstore.Filter, v any) (string, error) {
+	if place, ok := v.(vectorstore.Geo); ok {
+		return b.within(f, place), nil
+	}
 	if f.Operator == vectorstore.OperatorLike {
 		return b.path(f.Property, "@ like_regex "+literal(pattern(v.(string)))+` flag "s"`), nil
 	}
@@ -241,6 +244,17 @@ func (b *selection) comparison(f vectorstore.Filter, v any) (string, error) {
 		return "(" + strings.Join(conditions, " AND ") + ")", nil
 	}
 	return b.path(f.Property, strings.Join(conditions, " || ")), nil
+}
+
+// within is the condition that a place is near another, by the haversine formula of [vectorstore.Geo.Metres].
+func (b *selection) within(f vectorstore.Filter, from vectorstore.Geo) string {
+	property := b.arg(f.Property) + "::text"
+	degrees := func(name string) string { return "(properties #>> ARRAY[" + property + ", '" + name + "'])::float8" }
+	lat, long := b.arg(float64(from.Latitude))+"::float8", b.arg(float64(from.Longitude))+"::float8"
+	a := fmt.Sprintf("sind((%s - %s) / 2) ^ 2 + cosd(%s) * cosd(%s) * sind((%s - %s) / 2) ^ 2",
+		degrees("latitude"), lat, lat, degrees("latitude"), degrees("longitude"), long)
+	return "CASE WHEN kinds->>" + property + " = 'geo' THEN 2 * 6371000 * asin(sqrt(least(1, " + a + "))) <= " +
+		b.arg(f.Metres) + "::float8 ELSE false END"
 }
 
 // path is a condition on some item of a property. An index of the properties serves it where it compares with ==.

@@ -3,12 +3,15 @@ package pgvector
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tidemark-go/tidemark/vectorstore"
 )
 
 // dateLayout has a fixed width, so that texts of dates have the order of the dates.
@@ -27,6 +30,10 @@ func jsonOf(v any) (value, kind any, err error) {
 	case time.Time:
 		value, err = dateOf(v)
 		return value, "date", err
+	case vectorstore.Geo:
+		return v, "geo", nil
+	case vectorstore.Phone:
+		return v, "phone", checkText(v.Input)
 	case map[string]any:
 		return jsonOfMap(v)
 	case []map[string]any:
@@ -118,12 +125,31 @@ func valueOf(v, kind any) (any, error) {
 		}
 		return v.Int64()
 	case map[string]any:
+		switch kind {
+		case "geo":
+			return placeOf(v)
+		case "phone":
+			input, _ := v["input"].(string)
+			country, _ := v["defaultCountry"].(string)
+			return vectorstore.Phone{Input: input, Country: country}, nil
+		}
 		kinds, _ := kind.(map[string]any)
 		return valueOfMap(v, kinds)
 	case []any:
 		return listOf(v, kind)
 	}
 	return nil, fmt.Errorf("a %T is stored", v)
+}
+
+func placeOf(v map[string]any) (any, error) {
+	degrees := func(name string) (float32, error) {
+		n, _ := v[name].(json.Number)
+		f, err := strconv.ParseFloat(string(n), 32)
+		return float32(f), err
+	}
+	lat, err := degrees("latitude")
+	long, errLong := degrees("longitude")
+	return vectorstore.Geo{Latitude: lat, Longitude: long}, errors.Join(err, errLong)
 }
 
 func valueOfMap(m, kinds map[string]any) (map[string]any, error) {

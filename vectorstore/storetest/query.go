@@ -101,6 +101,31 @@ func queryFilters(t *testing.T, s vectorstore.Store) {
 	}
 }
 
+func queryPlaces(t *testing.T, s vectorstore.Store) {
+	places := []vectorstore.Geo{{}, {Latitude: 52.520008, Longitude: 13.404954}, {Latitude: 52.39, Longitude: 13.06}, {Latitude: 48.137154, Longitude: 11.576124}, {Latitude: 52.5, Longitude: -179.9}}
+	for n := 1; n < len(places); n++ { // Berlin, Potsdam, Munich, and the other side of the earth
+		o := full(n)
+		o.Properties["place"] = places[n]
+		if err := s.Apply(t.Context(), []vectorstore.Mutation{upsert(o)}); errors.Is(err, vectorstore.ErrValue) {
+			t.Logf("the store holds no places: %v", err)
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	apply(t, s, upsert(full(9)))
+	for metres, want := range map[float64][]int{20: {1}, 20_000: {1}, 30_000: {1, 2}, 520_000: {1, 2, 3}, 2e7: {1, 2, 3, 4}} {
+		found, answered := ask(t, s, vectorstore.Query{Filter: vectorstore.Within("place", places[1], metres)})
+		if answered && !slices.Equal(sorted(found), idsOf(want...)) {
+			t.Errorf("within %v m: found %v, want %v", metres, sorted(found), idsOf(want...))
+		}
+	}
+	found, answered := ask(t, s, vectorstore.Query{Filter: vectorstore.Within("place", vectorstore.Geo{Latitude: 52.5, Longitude: 179.9}, 20_000)})
+	if answered && !slices.Equal(sorted(found), idsOf(4)) {
+		t.Errorf("across the date line: found %v", sorted(found))
+	}
+}
+
 func queryObject(t *testing.T, s vectorstore.Store) {
 	fan(t, s)
 	finds(t, s, "near an object", vectorstore.Query{Object: ref(50).ID, Vector: TextVector, Limit: 2, Filter: vectorstore.Less("qty", 60)}, 50, 40)
@@ -286,6 +311,8 @@ func queryInvalid(t *testing.T, s vectorstore.Store) {
 		"empty list":    near(func(q query) { q.Filter = vectorstore.ContainsAny("tags", []string{}) }),
 		"no list":       near(func(q query) { q.Filter = vectorstore.ContainsAll("tags", "a") }),
 		"no value":      near(func(q query) { q.Filter = vectorstore.Equal("title", nil) }),
+		"no distance":   near(func(q query) { q.Filter = vectorstore.Within("place", vectorstore.Geo{}, 0) }),
+		"from nowhere":  near(func(q query) { q.Filter = vectorstore.Within("place", vectorstore.Geo{Latitude: 91}, 1) }),
 		"like a number": near(func(q query) {
 			q.Filter = vectorstore.Filter{Operator: vectorstore.OperatorLike, Property: "title", Value: 1}
 		}),

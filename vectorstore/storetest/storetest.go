@@ -73,6 +73,7 @@ func Run(t *testing.T, factory func(t *testing.T) vectorstore.Store) {
 		{"Search/FollowsWrites", searchFollowsWrites},
 		{"Search/Invalid", searchInvalid},
 		{"Query/Filters", queryFilters},
+		{"Query/Places", queryPlaces},
 		{"Query/Object", queryObject},
 		{"Query/Targets", queryTargets},
 		{"Query/Pages", queryPages},

@@ -75,6 +75,12 @@ func valuesHeldOrRefused(t *testing.T, s vectorstore.Store) {
 		"objects_differ":  []map[string]any{{"city": "Oslo"}, {"city": "Rome", "floor": 1.5}},
 		"empty_object":    map[string]any{},
 		"no_objects":      []map[string]any{},
+		"place":           vectorstore.Geo{Latitude: 52.520008, Longitude: -13.404954},
+		"south":           &vectorstore.Geo{Latitude: -90, Longitude: 180},
+		"phone":           vectorstore.Phone{Input: "+49 30 901820"},
+		"national_phone":  vectorstore.Phone{Input: "030 901820", Country: "DE"},
+		"no_phone":        vectorstore.Phone{Input: "+0"},
+		"deep_place":      map[string]any{"at": vectorstore.Geo{Latitude: 1.5}},
 		"deep":            map[string]any{"a": map[string]any{"b": map[string]any{"c": map[string]any{"d": "e"}}}},
 		"object_integers": map[string]any{"n": int64(7), "list": []int64{1, 2}},
 	}
@@ -84,6 +90,9 @@ func valuesHeldOrRefused(t *testing.T, s vectorstore.Store) {
 		err := s.Apply(t.Context(), []vectorstore.Mutation{upsert(o)})
 		if err == nil {
 			held++
+			if o.Properties[name], err = vectorstore.Value(values[name]); err != nil {
+				t.Fatal(err)
+			}
 			check(t, s, n, o)
 			continue
 		}

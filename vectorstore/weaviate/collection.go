@@ -115,7 +115,7 @@ const (
 // DataType is a type of property, as Weaviate spells it.
 type DataType string
 
-// The types of properties that a Store reads and writes. References, geoCoordinates, phoneNumber and blobHash are not
+// The types of properties that a Store reads and writes. References and blobHash are not
 // among them.
 const (
 	Text         DataType = "text"
@@ -133,6 +133,8 @@ const (
 	Blob         DataType = "blob"
 	Object       DataType = "object"
 	ObjectArray  DataType = "object[]"
+	Geo          DataType = "geoCoordinates"
+	Phone        DataType = "phoneNumber"
 )
 
 // element returns the type of the elements of an array type, and whether d is one.
@@ -143,7 +145,7 @@ func (d DataType) element() (DataType, bool) {
 
 func (d DataType) known() bool {
 	e, array := d.element()
-	return slices.Contains(scalarDataTypes, e) && (!array || e != Blob)
+	return slices.Contains(scalarDataTypes, e) && (!array || e != Blob && e != Geo && e != Phone)
 }
 
 func (o Options) validateVectors() error {

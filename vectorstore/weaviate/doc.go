@@ -47,6 +47,9 @@
 //	uuid                  [16]byte; text                                    string, in lower case
 //	blob                  []byte but empty; text in base64                  []byte
 //	T[] (but blob)        lists of what T takes                             []T of the above, empty ones too
+//	geoCoordinates        vectorstore.Geo, not in objects                   vectorstore.Geo
+//	phoneNumber           vectorstore.Phone that the server can parse, not  vectorstore.Phone
+//	                      in objects
 //	object, object[]      maps with text keys; lists of them                map[string]any, []map[string]any
 //
 // Integers are held to 2^53 because Weaviate keeps them as doubles: larger ones belong in a text. Nil is a null;
@@ -57,7 +60,7 @@
 // floats number, bool boolean, time.Time date, [16]byte uuid, []byte blob, lists and maps accordingly. An empty map or
 // []any has no type to give and is an error; so is any new property with [Options].FixedProperties. New fields inside
 // a nested object are the server's to add (its auto-schema, on by default, which knows numbers as number only).
-// References, geoCoordinates, phoneNumber and blobHash are not supported: New refuses a collection that has them,
+// References and blobHash are not supported: New refuses a collection that has them,
 // since an upsert would drop their values.
 //
 // # Errors

@@ -112,7 +112,9 @@ func serverError(text string) error {
 	if !refused(text) {
 		return err
 	}
-	if strings.Contains(text, "vector") {
+	if strings.Contains(text, "property '") {
+		err = fmt.Errorf("%w: %w", vectorstore.ErrValue, err)
+	} else if strings.Contains(text, "vector") {
 		err = fmt.Errorf("%w: %w", vectorstore.ErrVector, err)
 	}
 	return vectorstore.Permanent(err)

@@ -17,6 +17,7 @@ var operators = map[vectorstore.Operator]pb.Filters_Operator{
 	vectorstore.OperatorGreater:        pb.Filters_OPERATOR_GREATER_THAN,
 	vectorstore.OperatorGreaterOrEqual: pb.Filters_OPERATOR_GREATER_THAN_EQUAL,
 	vectorstore.OperatorLike:           pb.Filters_OPERATOR_LIKE,
+	vectorstore.OperatorWithin:         pb.Filters_OPERATOR_WITHIN_GEO_RANGE,
 	vectorstore.OperatorContainsAny:    pb.Filters_OPERATOR_CONTAINS_ANY,
 	vectorstore.OperatorContainsAll:    pb.Filters_OPERATOR_CONTAINS_ALL,
 	vectorstore.OperatorAnd:            pb.Filters_OPERATOR_AND,
@@ -66,7 +67,21 @@ func filterMessage(f vectorstore.Filter, known *schema) (*pb.Filters, error) {
 
 // setValue puts the value where its type belongs.
 func setValue(to *pb.Filters, f vectorstore.Filter, element DataType) error {
-	if element == Object || element == Blob {
+	if (f.Operator == vectorstore.OperatorWithin) != (element == Geo) {
+		return valueError("the type %s is not compared so", element)
+	}
+	if element == Geo {
+		operand, err := f.Operand()
+		if err != nil {
+			return err
+		}
+		from := operand.(vectorstore.Geo)
+		to.TestValue = &pb.Filters_ValueGeo{ValueGeo: &pb.GeoCoordinatesFilter{
+			Latitude: from.Latitude, Longitude: from.Longitude, Distance: float32(f.Metres),
+		}}
+		return nil
+	}
+	if element == Object || element == Blob || element == Phone {
 		return valueError("type %s is in no index", element)
 	}
 	v, err := canonical(f.Value)

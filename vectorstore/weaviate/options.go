@@ -148,7 +148,7 @@ var (
 	namePattern     = regexp.MustCompile(`^[_A-Za-z][_0-9A-Za-z]{0,229}$`)
 	reservedNames   = []string{"id", "_id", "_additional", versionProperty, inputsProperty}
 	reservedSuffix  = []string{"_searchable", "_rangeable", "_temp", "_propertyLength", "_nullState", "__meta_count"}
-	scalarDataTypes = []DataType{Text, Int, Number, Boolean, Date, UUID, Blob, Object}
+	scalarDataTypes = []DataType{Text, Int, Number, Boolean, Date, UUID, Blob, Object, Geo, Phone}
 )
 
 // endpoint is where a server listens.

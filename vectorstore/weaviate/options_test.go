@@ -64,7 +64,7 @@ func TestOptionFaults(t *testing.T) {
 		"suffix":            {func(o *Options) { o.Properties = []Property{{Name: "a_temp", DataType: Int}} }, "reserves"},
 		"own property":      {func(o *Options) { o.Properties = []Property{{Name: "tidemark_version", DataType: Text}} }, "reserved"},
 		"upper case":        {func(o *Options) { o.Properties = []Property{{Name: "Price", DataType: Int}} }, `"price"`},
-		"type":              {func(o *Options) { o.Properties = []Property{{Name: "a", DataType: "geoCoordinates"}} }, "not supported"},
+		"type":              {func(o *Options) { o.Properties = []Property{{Name: "a", DataType: "blobHash"}} }, "not supported"},
 		"blobs":             {func(o *Options) { o.Properties = []Property{{Name: "a", DataType: "blob[]"}} }, "not supported"},
 		"no nested":         {func(o *Options) { o.Properties = []Property{{Name: "a", DataType: Object}} }, "nested"},
 		"nested in text":    {func(o *Options) { o.Properties = []Property{{Name: "a", DataType: Text, Nested: []Property{{}}}} }, "nested"},

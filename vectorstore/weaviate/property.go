@@ -134,6 +134,10 @@ func infer(name string, v any) (Property, error) {
 		p.DataType = BooleanArray
 	case []time.Time:
 		p.DataType = DateArray
+	case vectorstore.Geo:
+		p.DataType = Geo
+	case vectorstore.Phone:
+		p.DataType = Phone
 	case map[string]any:
 		p.DataType = Object
 		return p, p.inferNested(v)
@@ -153,6 +157,9 @@ func (p *Property) inferNested(values ...map[string]any) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		nested, err := infer(name, fields[name])
+		if nested.DataType == Geo || nested.DataType == Phone {
+			err = valueError("the type %s in an object", nested.DataType)
+		}
 		if err == nil {
 			err = nameError(validateName(name, false))
 		}
@@ -225,6 +232,12 @@ func encode(p *property, v any) (field, error) {
 			to.ObjectProperties = append(to.ObjectProperties, &pb.ObjectProperties{PropName: name, Value: object})
 		}, nil
 	}
+	switch v := v.(type) {
+	case vectorstore.Geo:
+		return structure(p.dataType, Geo, map[string]any{"latitude": float64(v.Latitude), "longitude": float64(v.Longitude)})
+	case vectorstore.Phone:
+		return structure(p.dataType, Phone, map[string]any{"input": v.Input, "defaultCountry": v.Country})
+	}
 	scalar, err := encodeScalar(p.dataType, v)
 	if err != nil {
 		return nil, err
@@ -241,6 +254,18 @@ func encode(p *property, v any) (field, error) {
 		value = structpb.NewNumberValue(scalar)
 	}
 	return func(to *pb.ObjectPropertiesValue, name string) { setScalar(to, name, value) }, nil
+}
+
+// structure returns the field of a place or a phone number, whose JSON the server takes apart.
+func structure(t, want DataType, fields map[string]any) (field, error) {
+	if t != want {
+		return nil, valueError("a value of type %s does not fit the type %s", want, t)
+	}
+	s, err := structpb.NewStruct(fields)
+	if err != nil {
+		return nil, valueError("%v", err)
+	}
+	return func(to *pb.ObjectPropertiesValue, name string) { setScalar(to, name, structpb.NewStructValue(s)) }, nil
 }
 
 func setScalar(to *pb.ObjectPropertiesValue, name string, value *structpb.Value) {

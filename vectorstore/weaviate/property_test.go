@@ -336,12 +336,11 @@ func TestInferNested(t *testing.T) {
 
 func TestDecodeRefuses(t *testing.T) {
 	for name, v := range map[string]*pb.Value{
-		"date":  {Kind: &pb.Value_DateValue{DateValue: "yesterday"}},
-		"blob":  {Kind: &pb.Value_BlobValue{BlobValue: "!"}},
-		"phone": {Kind: &pb.Value_PhoneValue{PhoneValue: &pb.PhoneNumber{}}},
-		"list":  {Kind: &pb.Value_ListValue{ListValue: &pb.ListValue{}}},
+		"date": {Kind: &pb.Value_DateValue{DateValue: "yesterday"}},
+		"blob": {Kind: &pb.Value_BlobValue{BlobValue: "!"}},
+		"list": {Kind: &pb.Value_ListValue{ListValue: &pb.ListValue{}}},
 		"nested": {Kind: &pb.Value_ObjectValue{ObjectValue: &pb.Properties{Fields: map[string]*pb.Value{
-			"a": {Kind: &pb.Value_GeoValue{GeoValue: &pb.GeoCoordinate{}}},
+			"a": {Kind: &pb.Value_DateValue{DateValue: "yesterday"}},
 		}}}},
 	} {
 		if got, err := decode(v); err == nil {

@@ -62,6 +62,10 @@ func decode(v *pb.Value) (any, error) {
 		return decodeDate(kind.DateValue)
 	case *pb.Value_BlobValue:
 		return base64.StdEncoding.DecodeString(kind.BlobValue)
+	case *pb.Value_GeoValue:
+		return vectorstore.Geo{Latitude: kind.GeoValue.GetLatitude(), Longitude: kind.GeoValue.GetLongitude()}, nil
+	case *pb.Value_PhoneValue:
+		return vectorstore.Phone{Input: kind.PhoneValue.GetInput(), Country: kind.PhoneValue.GetDefaultCountry()}, nil
 	case *pb.Value_ObjectValue:
 		return decodeObject(kind.ObjectValue)
 	case *pb.Value_ListValue:

@@ -166,6 +166,10 @@ func typeOf(t reflect.Type) (DataType, reflect.Type, error) {
 	switch {
 	case t == reflect.TypeFor[time.Time]():
 		return Date, nil, nil
+	case t == reflect.TypeFor[vectorstore.Geo]():
+		return Geo, nil, nil
+	case t == reflect.TypeFor[vectorstore.Phone]():
+		return Phone, nil, nil
 	case isUUID(t):
 		return UUID, nil, nil
 	case t == reflect.TypeFor[json.RawMessage](), t == reflect.TypeFor[json.Number]():
