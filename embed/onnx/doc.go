@@ -50,8 +50,8 @@
 // Embed answers one vector a text, in order. A graph that is built here takes the texts of a run as one row without padding, and
 // attention reaches only the tokens of the same text (packed). In an ONNX file's graph, texts of like length run together, padded to the
 // longest. Either way TextOptions.BatchTokens bounds a run. A text's company moves the components of its normalized vector by rounding
-// alone (1e-6). Where it would move more, a text runs alone: in graphs that quantize their activations as they run
-// (DynamicQuantizeLinear, MatMulNBits and their like, found when the file is read), and with Precision Int8 unless BatchTokens is given.
+// alone (1e-6). Where it would move more, a text runs alone: in ONNX files' graphs that quantize their activations as they run
+// (DynamicQuantizeLinear, MatMulNBits and their like, found when the file is read). A call of several runs has them run at the same time.
 //
 // A text whose vector has a NaN or an infinity in it, or is all zero where it should be normalized, fails alone: the
 // error is an *embed.BatchError and its place in it is ErrVector. An empty or blank text has the vector that the model
@@ -60,9 +60,14 @@
 // # Int8
 //
 // Precision Int8 holds the matrices of a graph that is built here in 8 bits a number, which is a quarter of their memory, and multiplies
-// integers. Vectors are other ones, with a fingerprint of their own: of ten texts of all-MiniLM-L6-v2 the cosine to those of FP32 is
-// 0.9994 in the mean and 0.9982 at worst. How much time it saves depends on the processor, and is little where FP32 is fast: on an AMD EPYC
-// with AVX-512, a text at a time took 0.65 of FP32's processor time alone, and about as much as FP32's packed batches.
+// integers. What is multiplied is rounded by a scale for each token, and added up in an order that does not depend on the other texts of a
+// run: a text's company changes not a bit of its vector. A few components that are much larger than the others stay in 32 bits.
+//
+// Vectors are other ones, with a fingerprint of their own. Of all-MiniLM-L6-v2, ten texts in several languages have a cosine of 0.9996 to
+// those of FP32 in the mean and 0.9992 at worst; strings of nothing but odd characters came down to 0.9989. On one thread of an AMD EPYC
+// with AVX-512 VNNI, a text of 16 tokens took 1.2 ms and not 3.3, one of 34 tokens 2.0 ms and not 4.9; runs of 96 tokens were 2.1 times
+// as fast as in FP32, and runs of 256 tokens 1.8 times, where attention, which stays in 32 bits, takes more of the time. ONNX Runtime's own
+// operators were slower there: MatMulNBits as fast as FP32 in runs of 256 tokens (cosine 0.9982 at worst), DynamicQuantizeMatMul 1.5 times.
 //
 // # Before a model is used
 //

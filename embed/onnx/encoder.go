@@ -145,9 +145,13 @@ type encoder struct {
 	weights weights
 	prefix  string // what the names in the file begin with
 	int8    bool
+	signed  bool    // with int8: the weights' codes have a sign
+	loud    []int64 // with int8: the components of a token's vector that are multiplied as they are
 	size    int64
 	inputs  []value
-	err     error // the first; what follows it does nothing
+	one     string // with int8: 1 for each token
+	ones    string // with int8: 16 ones, which is a processor's vector, for each head and token
+	err     error  // the first; what follows it does nothing
 }
 
 // weightsFile is the name that Hugging Face gives to the weights.
@@ -178,9 +182,21 @@ func buildGraph(c encoderConfig, w weights, precision Precision) (model []byte, 
 	if err := c.validate(); err != nil {
 		return nil, graph{}, err
 	}
-	e := encoder{config: c, names: architectures[c.ModelType], weights: w, size: c.HiddenSize, int8: precision == Int8}
+	e := encoder{
+		config: c, names: architectures[c.ModelType], weights: w, size: c.HiddenSize, int8: precision == Int8, signed: signedWeights(),
+	}
+	return e.build()
+}
+
+func (e *encoder) build() (model []byte, g graph, err error) {
+	c, w := e.config, e.weights
 	if _, is := w.tensors["embeddings.word_embeddings.weight"]; !is {
 		e.prefix = e.names.prefix
+	}
+	if e.int8 {
+		e.loud = e.loudComponents()
+		tokens, column := e.node("Shape", []string{"segment_ids"}), e.ints("column", 1)
+		e.one, e.ones = e.filled(tokens, column), e.filled(e.ints("heads", c.Heads), tokens, e.ints("equal", 16))
 	}
 	x := e.embeddings()
 	mask := e.mask()
@@ -314,6 +330,10 @@ func (e *encoder) layer(name, x, mask string) string {
 }
 
 // attention answers, for each token, the mean of the values of its text, weighted by how well its query fits their keys.
+//
+// With 8 bits, where a change in the last bit can become one of a whole step, the weights are added up by a product too, with ones. For a
+// product adds the tokens up in their order, and those of other texts are zeros in between, which change nothing; Softmax adds them up by
+// their places in the row. So a text's company changes no bit of its vector, in runs of at most exactTokens.
 func (e *encoder) attention(name, x, mask string) string {
 	heads, head := e.config.Heads, e.size/e.config.Heads
 	scale := float32(1 / math.Sqrt(float64(head)))
@@ -325,8 +345,17 @@ func (e *encoder) attention(name, x, mask string) string {
 	}
 	query, key, val := turned(split[0], 1, 0, 2), turned(split[1], 1, 2, 0), turned(split[2], 1, 0, 2)
 	scores := e.node("Add", []string{e.node("MatMul", []string{query, key}), mask})
-	shares := e.node("Softmax", []string{scores}, attribute{"axis", int64(-1)})
-	mixed := e.node("Transpose", []string{e.node("MatMul", []string{shares, val})}, attribute{"perm", []int64{1, 0, 2}})
+	var mixed string
+	if e.int8 {
+		most := e.node("ReduceMax", []string{scores, e.ints("keys", -1)})
+		shares := e.node("Exp", []string{e.node("Sub", []string{scores, most})})
+		sums := e.node("ReduceMax", []string{e.node("MatMul", []string{shares, e.ones}), e.ints("equal", -1)})
+		mixed = e.node("Div", []string{e.node("MatMul", []string{shares, val}), sums})
+	} else {
+		shares := e.node("Softmax", []string{scores}, attribute{"axis", int64(-1)})
+		mixed = e.node("MatMul", []string{shares, val})
+	}
+	mixed = e.node("Transpose", []string{mixed}, attribute{"perm", []int64{1, 0, 2}})
 	mixed = e.node("Reshape", []string{mixed, e.ints("together", -1, e.size)})
 	return e.linear(mixed, e.size, e.size, 1, name+e.names.output)
 }

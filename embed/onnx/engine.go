@@ -78,6 +78,9 @@ func (e *engine) openGraph() (built []byte, err error) {
 			return nil, err
 		}
 		e.folder.graph = w.path
+		if e.options.Precision == Int8 {
+			e.batchTokens = min(e.batchTokens, exactTokens(c.HiddenSize/c.Heads))
+		}
 		e.signature = signature{inputs: names(g.inputs), output: hiddenOutput, elem: elemFloat32, packed: true}
 		e.fingerprint, err = fingerprintBuilt(e.folder, c, e.options.Precision)
 		if err != nil {

@@ -36,6 +36,7 @@ var elemNames = map[int]string{1: "float32", 6: "int32", 7: "int64", 10: "float1
 const (
 	elemFloat32  = 1
 	elemUint8    = 2
+	elemInt8     = 3
 	elemInt64    = 7
 	elemFloat16  = 10
 	elemBFloat16 = 16

@@ -49,14 +49,14 @@ type TextOptions struct {
 	// Provider is what runs the graph. The zero value is the CPU.
 	Provider Provider
 	// Threads work on one run of the graph. 0: one a CPU that Go may use, at most 4. As many runs as Go has CPUs may be under way at
-	// once, for callers that embed at the same time; others wait for their turn.
+	// once, of one call and of callers that embed at the same time; others wait for their turn.
 	Threads int
 	// Spin lets threads wait for work at full load: a little faster where the machine has nothing else to do, slower where it has.
 	Spin bool
 	// NoArena gives memory back after every run, instead of keeping it for the next.
 	NoArena bool
-	// BatchTokens bounds a run: its tokens, padding included. 0: 256, where padding, attention and calls cost least on CPUs, but a text
-	// at a time with Int8, whose vectors else depend on their company. -1: a text at a time.
+	// BatchTokens bounds a run: its tokens, padding included. 0: 256, where padding, attention and calls cost least on CPUs. -1: a text at a
+	// time. With Int8 no run has more than 256 tokens, or 128 where heads are wider than 64, so that no text's company changes its vector.
 	BatchTokens int
 
 	// MeterProvider is where metrics go; nil: the global one.
@@ -101,10 +101,7 @@ func (o TextOptions) withDefaults() TextOptions {
 	if o.Threads == 0 {
 		o.Threads = min(runtime.GOMAXPROCS(0), defaultMaxThreads)
 	}
-	switch {
-	case o.BatchTokens == 0 && o.Precision == Int8:
-		o.BatchTokens = -1
-	case o.BatchTokens == 0:
+	if o.BatchTokens == 0 {
 		o.BatchTokens = defaultBatchTokens
 	}
 	if o.Provider.Name == "" {

@@ -8,33 +8,74 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	ort "github.com/yalue/onnxruntime_go"
 )
 
-// embedRun runs the graph for some inputs. Where a run of several fails, each is tried alone, so that one does not take its neighbours
-// along. The error is the context's; all others belong to a text.
-func (e *engine) embedRun(ctx context.Context, b *batch, run []input) error {
-	vectors, err := e.run(ctx, run)
-	switch {
-	case err == nil:
-		for i, in := range run {
-			b.parts[in.text] = append(b.parts[in.text], part{vectors[i], len(in.ids)})
+// embedRuns runs the graph for each of some runs, several at a time where there are slots for them, and puts their vectors into b. The
+// error is the context's; all others belong to a text.
+func (e *engine) embedRuns(ctx context.Context, b *batch, runs [][]input) error {
+	made := make([][]madeVector, len(runs))
+	var next atomic.Int64
+	work := func() {
+		for i := next.Add(1) - 1; i < int64(len(runs)); i = next.Add(1) - 1 {
+			made[i] = e.embedRun(ctx, runs[i])
 		}
-		return nil
-	case ctx.Err() != nil:
-		return fmt.Errorf("onnx: %w", ctx.Err())
-	case len(run) == 1:
-		b.errs[run[0].text] = fmt.Errorf("onnx: run of %d tokens: %w", len(run[0].ids), err)
-		return nil
 	}
-	for i := range run {
-		if err := e.embedRun(ctx, b, run[i:i+1]); err != nil {
-			return err
+	var workers sync.WaitGroup
+	for range min(cap(e.slots), len(runs)) - 1 {
+		workers.Go(work)
+	}
+	work()
+	workers.Wait()
+	for i, run := range runs {
+		if made[i] == nil {
+			return fmt.Errorf("onnx: %w", ctx.Err())
+		}
+		for j, in := range run {
+			if err := made[i][j].err; err != nil {
+				b.errs[in.text] = err
+			} else {
+				b.parts[in.text] = append(b.parts[in.text], part{made[i][j].vector, len(in.ids)})
+			}
 		}
 	}
 	return nil
+}
+
+// madeVector is a pooled vector, or why there is none.
+type madeVector struct {
+	vector []float32
+	err    error
+}
+
+// embedRun runs the graph for some inputs; nil: the context ended. Where a run of several fails, each is tried alone, so that one does not
+// take its neighbours along.
+func (e *engine) embedRun(ctx context.Context, run []input) []madeVector {
+	vectors, err := e.run(ctx, run)
+	made := make([]madeVector, len(run))
+	switch {
+	case err == nil:
+		for i := range run {
+			made[i].vector = vectors[i]
+		}
+	case ctx.Err() != nil:
+		return nil
+	case len(run) == 1:
+		made[0].err = fmt.Errorf("onnx: run of %d tokens: %w", len(run[0].ids), err)
+	default:
+		for i := range run {
+			alone := e.embedRun(ctx, run[i:i+1])
+			if alone == nil {
+				return nil
+			}
+			made[i] = alone[0]
+		}
+	}
+	return made
 }
 
 // errCompany says that one of several packed texts has made all of them unusable: nothing times NaN is NaN.

@@ -173,10 +173,8 @@ func (t *Text) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 		in, err := t.encode(ctx, text, i)
 		inputs, b.errs[i] = append(inputs, in...), err
 	}
-	for _, run := range plan(inputs, t.batchTokens, t.signature.packed) {
-		if err := t.embedRun(ctx, &b, run); err != nil {
-			return nil, err
-		}
+	if err := t.embedRuns(ctx, &b, plan(inputs, t.batchTokens, t.signature.packed)); err != nil {
+		return nil, err
 	}
 	vectors := make([][]float32, len(texts))
 	for i := range texts {
