@@ -244,13 +244,15 @@ func TestInt8Weights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	engine := *text.engine //nolint:govet // nobody else uses it
-	engine.session = session
 	defer func() { _ = session.Destroy() }() // it only frees memory
+	original := text.session
+	defer func() { text.session = original }()
 	for i, one := range g.Texts {
 		in := []input{{i, one.IDs, make([]int32, len(one.IDs))}}
+		text.session = original
 		a, errA := text.run(t.Context(), in)
-		b, errB := engine.run(t.Context(), in)
+		text.session = session
+		b, errB := text.run(t.Context(), in)
 		if err := errors.Join(errA, errB); err != nil {
 			t.Fatal(err)
 		}
