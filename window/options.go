@@ -36,7 +36,7 @@ type Options struct {
 
 	// MaxKeys bounds the keys that have open windows; an event of one more is Refused. Default 16,777,216; -1 is no bound.
 	MaxKeys int
-	// MaxWindowsPerKey bounds the windows (of a sliding operator, slices) that one key has open; an event that needs one more is
+	// MaxWindowsPerKey bounds the windows (of a sliding operator slices, of PerEvent instants) that one key has open; an event that needs one more is
 	// Refused. Default 1,048,576; -1 is no bound.
 	MaxWindowsPerKey int
 	// KeyExpiry forgets a key of Global or Count for which the watermark has gone this far past its last event, without a

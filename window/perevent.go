@@ -353,9 +353,8 @@ func (o *Operator[K, V, A, R]) Query(k K, w Window) (R, bool) {
 	return o.aggregate.Result(&o.scratch), true
 }
 
-const (
-	instantDue = 1
-)
+// instantDue is a flag of an instant in a snapshot.
+const instantDue = 1
 
 // snapshotTrail writes what a key of PerEvent has: for each layer, its instants and what waits.
 func (o *Operator[K, V, A, R]) snapshotTrail(w *snapshotWriter, t *trail[A], acc []byte) []byte {

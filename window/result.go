@@ -26,7 +26,7 @@ type Rejecter[V any] interface {
 	Rejects(v V) bool
 }
 
-// Remover is what an Aggregator may implement besides, where events can be taken out again, so that windows that overlap cost less.
+// Remover is what an Aggregator may implement besides, where events can be taken out again: a PerEvent window is then made of the one before it.
 type Remover[A any] interface {
 	// Remove takes the events of part, all of which have been added or merged, out of from, and leaves it as if they had never been in it, to
 	// the bit. False says that this cannot be done for these, such as for a NaN in a sum; from is then not used again.
