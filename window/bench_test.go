@@ -122,7 +122,7 @@ func run(b *testing.B, es []click, a Assigner, shared bool) {
 
 // BenchmarkSnapshot writes and reads the state of many keys.
 func BenchmarkSnapshot(b *testing.B) {
-	const keys = 200_000
+	const keys = 1_000_000
 	op := summing(b, Tumbling(time.Hour))
 	var before, after runtime.MemStats
 	runtime.GC()

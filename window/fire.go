@@ -166,6 +166,7 @@ func (o *Operator[K, V, A, R]) nextEarly(t Timestamp, w Window) Timestamp {
 // settle removes what is over and schedules the rest of a key that was due.
 func (o *Operator[K, V, A, R]) settle(id int32, at Timestamp) {
 	s := o.keys.at(id)
+	s.changed = true
 	kept := 0
 	for i := range s.entries {
 		e := &s.entries[i]

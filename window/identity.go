@@ -18,6 +18,9 @@ type idMemory struct {
 	newest     Timestamp // of young
 	horizon    Timestamp
 	limit      int
+	added      []idHash // to young since the last snapshot, where there is one
+	saved      bool
+	turned     bool // others are gone since
 }
 
 func newIDMemory[D ~int64](horizon D, limit int) *idMemory {
@@ -42,11 +45,18 @@ func (m *idMemory) add(h idHash, t Timestamp) (forgotten uint64) {
 		m.turn()
 	}
 	m.young[h] = t
+	if m.saved && !m.turned {
+		m.added = append(m.added, h)
+	}
 	m.newest = max(m.newest, t)
 	return forgotten
 }
 
+// save notes that a snapshot has all ids.
+func (m *idMemory) save() { m.saved, m.turned, m.added = true, false, m.added[:0] }
+
 func (m *idMemory) turn() {
+	m.turned, m.added = true, nil
 	m.young, m.old = m.old, m.young
 	m.youngest, m.newest = m.newest, MinTimestamp
 	clear(m.young)
@@ -56,6 +66,7 @@ func (m *idMemory) turn() {
 func (m *idMemory) forget(watermark Timestamp) {
 	if len(m.old) > 0 && watermark >= sum(m.youngest, m.horizon) {
 		clear(m.old)
+		m.turned, m.added = true, nil
 	}
 	if len(m.old) == 0 && len(m.young) > 0 {
 		m.turn()

@@ -4,7 +4,6 @@ import (
 	"hash/maphash"
 	"math/rand/v2"
 	"reflect"
-	"slices"
 	"unsafe"
 )
 
@@ -21,6 +20,7 @@ type keyTable[K Key, A any] struct {
 	made    int32   // ids given out so far
 	free    []int32 // of these, what is not in use
 	inserts int     // since the last sweep
+	gone    []K     // forgotten since the last snapshot, which has them
 
 	order   ordering[K]
 	stale   []bool // by id, of keys that have slices: what was merged of them is not what they have
@@ -50,6 +50,8 @@ type slot[K Key, A any] struct {
 	expiry  Timestamp // when expiry is looked at; noTimer
 	used    bool
 	idle    bool // was empty at the last sweep
+	changed bool // since the last snapshot
+	saved   bool // the last snapshot has it
 }
 
 // entry is one window of one key, with its own accumulator.
@@ -121,6 +123,7 @@ func (t *keyTable[K, A]) find(k K) int32 {
 // get finds the key or makes it; it is -1 when max keys have open windows.
 func (t *keyTable[K, A]) get(k K, limit int) int32 {
 	if id := t.find(k); id >= 0 {
+		t.at(id).changed = true
 		return id
 	}
 	if t.inserts++; t.inserts > 2*t.used+1024 {
@@ -136,7 +139,7 @@ func (t *keyTable[K, A]) get(k K, limit int) int32 {
 	}
 	id := t.take()
 	s := t.at(id)
-	s.key, s.used, s.idle, s.last, s.expiry = k, true, false, MinTimestamp, noTimer
+	s.key, s.used, s.idle, s.last, s.expiry, s.changed = k, true, false, MinTimestamp, noTimer, true
 	t.put(uint64(t.hash(k))<<32 | uint64(id+1))
 	t.order.see(k)
 	t.used++
@@ -231,8 +234,12 @@ func (t *keyTable[K, A]) drop(id int32) {
 	}
 	t.index[i] = 0
 	t.used--
+	if s.saved {
+		t.gone = append(t.gone, s.key)
+	}
+	s.clear()
 	var zero K
-	s.key, s.used = zero, false
+	s.key, s.used, s.saved = zero, false, false
 	t.free = append(t.free, id)
 }
 
@@ -247,29 +254,53 @@ func (t *keyTable[K, A]) open() int {
 	return n
 }
 
-// sorted are the keys with windows, in order.
-func (t *keyTable[K, A]) sorted() []int32 {
+// sorted are the keys with windows, or of these the ones that have changed, in order.
+func (t *keyTable[K, A]) sorted(changed bool) []int32 {
 	ids := make([]int32, 0, t.used)
 	for id := range t.made {
-		if s := t.at(id); s.used && !s.empty() {
+		if s := t.at(id); s.used && !s.empty() && (s.changed || !changed) {
 			ids = append(ids, id)
 		}
 	}
-	slices.SortFunc(ids, func(a, b int32) int {
-		x, y := t.at(a).key, t.at(b).key
-		switch {
-		case x < y:
-			return -1
-		case x > y:
-			return 1
-		}
-		return 0
-	})
+	ranks := t.inOrder(ids)
+	for i := range ranks {
+		ids[i] = ranks[i].id
+	}
 	return ids
+}
+
+// lost are the keys that the last snapshot has and that have nothing any more.
+func (t *keyTable[K, A]) lost() []K {
+	var keys []K
+	for _, k := range t.gone {
+		if id := t.find(k); id < 0 || t.at(id).empty() {
+			keys = append(keys, k)
+		}
+	}
+	for id := range t.made {
+		if s := t.at(id); s.used && s.saved && s.empty() {
+			keys = append(keys, s.key)
+		}
+	}
+	return keys
+}
+
+// save notes that all that is there is in a snapshot.
+func (t *keyTable[K, A]) save() {
+	t.gone = nil
+	for id := range t.made {
+		if s := t.at(id); s.used {
+			s.changed, s.saved = false, !s.empty()
+		}
+	}
 }
 
 // clear removes all windows and keeps the room.
 func (s *slot[K, A]) clear() {
 	clear(s.entries)
 	s.entries = s.entries[:0]
+	if s.cells != nil {
+		s.cells.clear()
+	}
+	s.trail = nil
 }

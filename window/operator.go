@@ -34,6 +34,7 @@ type Operator[K Key, V, A, R any] struct {
 	ids     *idMemory
 	counts  [outcomes]uint64
 	totals  Counts
+	saved   digest // of the last snapshot
 
 	// Reused from call to call.
 	now     Timestamp // the watermark that events are late against
@@ -85,7 +86,7 @@ func (o *Operator[K, V, A, R]) reset() {
 	// Otherwise windows with different ends or starts may be due together.
 	o.alike = o.assigner.kind != session && o.options.Trigger.EarlyInterval == 0 && !o.options.Deterministic
 	o.ids = newIDMemory(o.options.IDHorizon, o.options.MaxIDs)
-	o.counts, o.totals = [outcomes]uint64{}, Counts{}
+	o.counts, o.totals, o.saved = [outcomes]uint64{}, Counts{}, digest{}
 }
 
 // Process puts one event into its windows, moves the watermark of its partition, and emits what that completes. The event is judged

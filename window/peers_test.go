@@ -70,7 +70,7 @@ func peerRun(tb testing.TB, a Assigner, keys, from, step, n int64) (f figure) {
 //
 // A pass is short: TIDEMARK_BENCH_EVENTS=5000000 measures what the JVM does when it is warm.
 func BenchmarkPeers(b *testing.B) {
-	n := int64(300_000)
+	n := int64(200_000)
 	if s := os.Getenv("TIDEMARK_BENCH_EVENTS"); s != "" {
 		var err error
 		if n, err = strconv.ParseInt(s, 10, 64); err != nil {

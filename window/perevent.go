@@ -208,6 +208,7 @@ func (o *Operator[K, V, A, R]) fireTrails(at Timestamp, ids []int32, emit func(R
 		if s.trail == nil {
 			continue
 		}
+		s.changed = true
 		o.pruneTrail(s.trail, at)
 		if s.trail.cleaning <= at {
 			s.trail.cleaning = noTimer

@@ -128,36 +128,38 @@ func interleave(t *testing.T, op *Operator[string, input, tally, tally], parts [
 	return results, outcomes
 }
 
+// snapshotCases are all kinds of state.
+var snapshotCases = []struct {
+	a Assigner
+	o Options
+}{
+	{Tumbling(20), Options{AllowedLateness: 15}},
+	{Tumbling(20), Options{Accumulation: Retracting, AllowedLateness: 15, Trigger: Trigger{EarlyCount: 2}}},
+	{Tumbling(20), Options{Accumulation: Discarding, AllowedLateness: 15, Trigger: Trigger{EarlyInterval: 7}}},
+	{Tumbling(20), Options{Trigger: Trigger{EarlyCount: 3, Once: true}}},
+	{Sliding(20, 5), Options{AllowedLateness: 15}},
+	{Sliding(21, 5), Options{}},
+	{Sliding(7, 20), Options{}},
+	{Sliding(21, 5), Options{Deterministic: true, AllowedLateness: 15, Partitions: 2}},
+	{Session(6), Options{AllowedLateness: 15}},
+	{Session(6), Options{Accumulation: Retracting, AllowedLateness: 15}},
+	{Session(6), Options{Deterministic: true, AllowedLateness: 15, Partitions: 2}},
+	{Global(), Options{Trigger: Trigger{EarlyInterval: 20}, KeyExpiry: 60}},
+	{Count(3), Options{KeyExpiry: 50}},
+	{Calendar(Day, time.UTC), Options{}},
+	{dynamic, Options{AllowedLateness: 15}},
+	{dynamic, Options{Deterministic: true, AllowedLateness: 15, Partitions: 2}},
+	{PerEvent(15), Options{AllowedLateness: 15}},
+	{PerEvent(15), Options{AllowedLateness: 15, Accumulation: Retracting}},
+	{PerEvent(15), Options{Deterministic: true, AllowedLateness: 15, Partitions: 2}},
+	{PerEvent(15), Options{Deterministic: true, Partitions: 2}},
+	{Tumbling(20), Options{IdleAfter: 30, MaxJump: 60, MaxIDs: 30}},
+}
+
 // TestSnapshotAnywhere snapshots after each step of random runs under all kinds of options: restored and gone on is as gone on.
 func TestSnapshotAnywhere(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 7))
-	cases := []struct {
-		a Assigner
-		o Options
-	}{
-		{Tumbling(20), Options{AllowedLateness: 15}},
-		{Tumbling(20), Options{Accumulation: Retracting, AllowedLateness: 15, Trigger: Trigger{EarlyCount: 2}}},
-		{Tumbling(20), Options{Accumulation: Discarding, AllowedLateness: 15, Trigger: Trigger{EarlyInterval: 7}}},
-		{Tumbling(20), Options{Trigger: Trigger{EarlyCount: 3, Once: true}}},
-		{Sliding(20, 5), Options{AllowedLateness: 15}},
-		{Sliding(21, 5), Options{}},
-		{Sliding(7, 20), Options{}},
-		{Sliding(21, 5), Options{Deterministic: true, AllowedLateness: 15, Partitions: 2}},
-		{Session(6), Options{AllowedLateness: 15}},
-		{Session(6), Options{Accumulation: Retracting, AllowedLateness: 15}},
-		{Session(6), Options{Deterministic: true, AllowedLateness: 15, Partitions: 2}},
-		{Global(), Options{Trigger: Trigger{EarlyInterval: 20}, KeyExpiry: 60}},
-		{Count(3), Options{KeyExpiry: 50}},
-		{Calendar(Day, time.UTC), Options{}},
-		{dynamic, Options{AllowedLateness: 15}},
-		{dynamic, Options{Deterministic: true, AllowedLateness: 15, Partitions: 2}},
-		{PerEvent(15), Options{AllowedLateness: 15}},
-		{PerEvent(15), Options{AllowedLateness: 15, Accumulation: Retracting}},
-		{PerEvent(15), Options{Deterministic: true, AllowedLateness: 15, Partitions: 2}},
-		{PerEvent(15), Options{Deterministic: true, Partitions: 2}},
-		{Tumbling(20), Options{IdleAfter: 30, MaxJump: 60, MaxIDs: 30}},
-	}
-	for i, c := range cases {
+	for i, c := range snapshotCases {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			c.o.Watermark = BoundedOutOfOrderness(8)
 			records := stream(r, 70)

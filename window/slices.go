@@ -197,6 +197,12 @@ func (c *cells[A]) live() []cell[A] { return c.list[c.head:] }
 
 func (c *cells[A]) empty() bool { return c.head == len(c.list) }
 
+// clear removes all slices and keeps the room.
+func (c *cells[A]) clear() {
+	clear(c.list)
+	*c = cells[A]{list: c.list[:0], cleaning: noTimer}
+}
+
 // first is the oldest slice, if there is one.
 func (c *cells[A]) first() int64 {
 	if c.empty() {
@@ -433,6 +439,7 @@ func (o *Operator[K, V, A, R]) fireKey(r ranked, at Timestamp, emit func(Result[
 func (o *Operator[K, V, A, R]) fireWindow(r ranked, n int64, emit func(Result[K, R])) {
 	z, s := o.sliding, o.keys.at(r.id)
 	c := s.cells
+	s.changed = true
 	value := o.emitShared(s, n, OnTime, emit)
 	whole, until := o.carries(s, n)
 	c.prune(z.kept)

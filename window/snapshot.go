@@ -3,19 +3,21 @@ package window
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
-	"errors"
 	"fmt"
+	"hash"
 	"hash/crc32"
 	"io"
-	"reflect"
+	"maps"
 	"slices"
-	"strings"
 	"unsafe"
 )
 
 // A snapshot is a magic with a version, and frames: a length, a payload that begins with its kind, and the payload's CRC-32C. The frames
-// are one header, one for each partition and for each key in order, those of the ids, and an end with the number of frames.
+// are one header, one for each partition and for each key, those of the ids, and an end with the number of frames. What changed is
+// written in the same form: it begins with a frame that names the snapshot before it by its digest, has only keys that changed, and those
+// that are gone.
 const (
 	snapshotMagic   = "tidewin\x01"
 	maxFrame        = 1 << 30
@@ -30,6 +32,8 @@ const (
 	frameKey        = 'k'
 	frameIDs        = 'i'
 	frameEnd        = 'e'
+	frameFollows    = 'f'
+	frameGone       = 'g'
 	partitionIdle   = 1
 	partitionJoined = 2
 )
@@ -38,16 +42,39 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // Snapshot writes the whole state, key by key: windows, watermarks, what is fired and what is not, ids and counts. It is versioned, has
 // checksums, and later versions of this package read it. Restoring it and going on is the same as having gone on.
-func (o *Operator[K, V, A, R]) Snapshot(w io.Writer) error {
-	s := &snapshotWriter{w: bufio.NewWriterSize(w, 1<<16)}
+func (o *Operator[K, V, A, R]) Snapshot(w io.Writer) error { return o.snapshot(w, false) }
+
+// SnapshotChanges writes what has changed since the last Snapshot, SnapshotChanges or Restore: the keys that an event or the watermark has
+// touched, and those that are gone. A whole snapshot and what follows it, one after the other, are what Restore reads. Without a last one it
+// writes a whole one, and so it does after an error. Who loses a snapshot that was written, or keeps several, begins anew with Snapshot.
+func (o *Operator[K, V, A, R]) SnapshotChanges(w io.Writer) error {
+	return o.snapshot(w, o.saved != digest{})
+}
+
+// digest identifies a snapshot among those that one operator writes; zero is none.
+type digest [8]byte
+
+func (o *Operator[K, V, A, R]) snapshot(w io.Writer, changes bool) error {
+	s := &snapshotWriter{w: bufio.NewWriterSize(w, 1<<16), digest: sha256.New()}
 	s.write([]byte(snapshotMagic))
+	if changes {
+		s.begin(frameFollows)
+		s.buf = append(s.buf, o.saved[:]...)
+		s.end()
+	}
 	o.snapshotHead(s)
 	var acc []byte
-	for _, id := range o.keys.sorted() {
+	for _, id := range o.keys.sorted(changes) {
 		acc = o.snapshotKey(s, o.keys.at(id), acc)
 	}
-	s.ids(0, o.ids.young)
-	s.ids(1, o.ids.old)
+	if changes {
+		for _, k := range o.keys.lost() {
+			s.begin(frameGone)
+			s.buf = appendKey(s.buf, k, o.keys.order.number)
+			s.end()
+		}
+	}
+	o.snapshotIDs(s, changes)
 	s.begin(frameEnd)
 	s.uint(s.frames)
 	s.end()
@@ -55,9 +82,18 @@ func (o *Operator[K, V, A, R]) Snapshot(w io.Writer) error {
 		s.err = s.w.Flush()
 	}
 	if s.err != nil {
+		o.saved = digest{}
 		return fmt.Errorf("window: snapshot: %w", s.err)
 	}
+	o.save(digest(s.digest.Sum(nil)))
 	return nil
+}
+
+// save notes that all is in the snapshot of that digest.
+func (o *Operator[K, V, A, R]) save(d digest) {
+	o.saved = d
+	o.keys.save()
+	o.ids.save()
 }
 
 func (o *Operator[K, V, A, R]) snapshotHead(s *snapshotWriter) {
@@ -134,7 +170,9 @@ func (o *Operator[K, V, A, R]) snapshotKey(w *snapshotWriter, s *slot[K, A], acc
 
 type snapshotWriter struct {
 	w      *bufio.Writer
+	digest hash.Hash // of the checksums
 	buf    []byte
+	sum    []byte
 	frames uint64
 	err    error
 }
@@ -161,341 +199,47 @@ func (s *snapshotWriter) end() {
 		s.err = fmt.Errorf("a key has %d bytes of state, more than %d", len(s.buf), maxFrame)
 	}
 	s.frames++
-	s.write(binary.AppendUvarint(nil, uint64(len(s.buf))))
+	s.sum = binary.AppendUvarint(s.sum[:0], uint64(len(s.buf)))
+	s.write(s.sum)
 	s.write(s.buf)
-	s.write(binary.LittleEndian.AppendUint32(nil, crc32.Checksum(s.buf, castagnoli)))
+	s.sum = binary.LittleEndian.AppendUint32(s.sum[:0], crc32.Checksum(s.buf, castagnoli))
+	s.digest.Write(s.sum)
+	s.write(s.sum)
 }
 
-func (s *snapshotWriter) ids(generation uint64, ids map[idHash]Timestamp) {
-	hashes := make([]idHash, 0, len(ids))
-	for h := range ids {
-		hashes = append(hashes, h)
+// snapshotIDs writes the ids, or those that were added where no others are gone.
+func (o *Operator[K, V, A, R]) snapshotIDs(s *snapshotWriter, changes bool) {
+	if changes && !o.ids.turned {
+		s.ids(idsYoung, o.ids.young, slices.Clone(o.ids.added))
+		return
 	}
+	if changes {
+		s.begin(frameIDs)
+		s.uint(idsAnew)
+		s.end()
+	}
+	s.ids(idsYoung, o.ids.young, slices.Collect(maps.Keys(o.ids.young)))
+	s.ids(idsOld, o.ids.old, slices.Collect(maps.Keys(o.ids.old)))
+}
+
+// What the ids of a frame are.
+const (
+	idsYoung = iota // in changes, added to those before
+	idsOld
+	idsAnew // those before are gone
+)
+
+func (s *snapshotWriter) ids(kind uint64, times map[idHash]Timestamp, hashes []idHash) {
 	slices.SortFunc(hashes, func(a, b idHash) int { return bytes.Compare(a[:], b[:]) })
 	for part := range slices.Chunk(hashes, idsInFrame) {
 		s.begin(frameIDs)
-		s.uint(generation)
+		s.uint(kind)
 		for _, h := range part {
 			s.buf = append(s.buf, h[:]...)
-			s.int(int64(ids[h]))
+			s.int(int64(times[h]))
 		}
 		s.end()
 	}
-}
-
-// Restore reads what Snapshot wrote into an operator that is new. Where Options.Partitions says how many there are, partitions of the
-// snapshot beyond these are removed and others are as new. An error leaves the operator empty; it matches ErrSnapshot for what is no
-// snapshot or damaged, ErrSnapshotMismatch for one of another assigner or other options, and ErrNotEmpty. Memory is bounded
-// by what r really has.
-func (o *Operator[K, V, A, R]) Restore(r io.Reader) error {
-	return o.RestoreKeys(func(K) bool { return true }, r)
-}
-
-// RestoreKeys is Restore from the snapshots of several operators, of the keys for which keep is true: from three operators that shared
-// the keys to two, for example. The watermark is the least of the snapshots'; a partition that several have stands at its greatest. Counts are added.
-func (o *Operator[K, V, A, R]) RestoreKeys(keep func(K) bool, rs ...io.Reader) error {
-	if o.keys.used > 0 || o.counts != [outcomes]uint64{} || o.marks.combined > MinTimestamp {
-		return ErrNotEmpty
-	}
-	combined := MaxTimestamp
-	for _, r := range rs {
-		s := &restoring[K, V, A, R]{operator: o, keep: keep, r: bufio.NewReaderSize(r, 1<<16)}
-		if err := s.run(); err != nil {
-			o.reset()
-			return err
-		}
-		combined = min(combined, s.watermark)
-	}
-	if n := o.options.Partitions; n > 0 {
-		for _, p := range o.marks.numbers() {
-			if p < 0 || p >= n {
-				o.marks.Remove(p)
-			}
-		}
-	}
-	o.part = nil
-	if len(rs) > 0 {
-		o.marks.combined = max(o.marks.combined, combined)
-	}
-	return nil
-}
-
-// restoring is one snapshot being read.
-type restoring[K Key, V, A, R any] struct {
-	operator  *Operator[K, V, A, R]
-	keep      func(K) bool
-	r         *bufio.Reader
-	buf       bytes.Buffer
-	f         frame
-	frames    uint64
-	watermark Timestamp
-	headed    bool
-}
-
-func (s *restoring[K, V, A, R]) run() error {
-	magic := make([]byte, len(snapshotMagic))
-	if _, err := io.ReadFull(s.r, magic); err != nil {
-		return readError(err)
-	}
-	if string(magic) != snapshotMagic {
-		if strings.HasPrefix(string(magic), snapshotMagic[:len(snapshotMagic)-1]) {
-			return fmt.Errorf("%w: version %d", ErrSnapshot, magic[len(magic)-1])
-		}
-		return fmt.Errorf("%w: it does not begin as one", ErrSnapshot)
-	}
-	for {
-		kind, err := s.next()
-		if err != nil {
-			return err
-		}
-		if s.headed == (kind == frameHeader) {
-			return fmt.Errorf("%w: a header is missing or in the middle", ErrSnapshot)
-		}
-		switch kind {
-		case frameHeader:
-			err = s.header()
-		case framePartition:
-			err = s.partition()
-		case frameKey:
-			err = s.key()
-		case frameIDs:
-			err = s.ids()
-		case frameEnd:
-			if s.f.uint() != s.frames-1 || s.f.bad || len(s.f.b) > 0 {
-				return fmt.Errorf("%w: frames are missing", ErrSnapshot)
-			}
-			return nil
-		default:
-			err = fmt.Errorf("%w: unknown frame %q", ErrSnapshot, kind)
-		}
-		if err != nil {
-			return err
-		}
-		if s.f.bad || len(s.f.b) > 0 {
-			return fmt.Errorf("%w: frame %d (%q) is malformed", ErrSnapshot, s.frames, kind)
-		}
-	}
-}
-
-func readError(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fmt.Errorf("%w: it is cut off", ErrSnapshot)
-	}
-	return fmt.Errorf("window: restore: %w", err)
-}
-
-// next reads a frame; its buffer grows with what comes and not with what its length says.
-func (s *restoring[K, V, A, R]) next() (byte, error) {
-	n, err := binary.ReadUvarint(s.r)
-	if err != nil {
-		return 0, readError(err)
-	}
-	if n == 0 || n > maxFrame {
-		return 0, fmt.Errorf("%w: a frame of %d bytes", ErrSnapshot, n)
-	}
-	s.buf.Reset()
-	if _, err := io.CopyN(&s.buf, s.r, int64(n)+4); err != nil {
-		return 0, readError(err)
-	}
-	b := s.buf.Bytes()
-	payload := b[:n]
-	if crc32.Checksum(payload, castagnoli) != binary.LittleEndian.Uint32(b[n:]) {
-		return 0, fmt.Errorf("%w: checksum of frame %d", ErrSnapshot, s.frames)
-	}
-	s.frames++
-	s.f = frame{b: payload[1:]}
-	return payload[0], nil
-}
-
-func (s *restoring[K, V, A, R]) header() error {
-	s.headed = true
-	o := s.operator
-	assigner, options := string(s.f.bytes()), string(s.f.bytes())
-	if s.f.bad {
-		return nil
-	}
-	if assigner != o.assigner.key() || options != o.options.key() {
-		return fmt.Errorf("%w: it has %q with %q, the operator %q with %q", ErrSnapshotMismatch, assigner, options, o.assigner.key(), o.options.key())
-	}
-	s.watermark = Timestamp(s.f.int())
-	o.greatest = max(o.greatest, Timestamp(s.f.int()))
-	o.ids.youngest = max(o.ids.youngest, Timestamp(s.f.int()))
-	o.ids.newest = max(o.ids.newest, Timestamp(s.f.int()))
-	for i := range o.counts {
-		o.counts[i] += s.f.uint()
-	}
-	for _, n := range []*uint64{&o.totals.Results, &o.totals.Expired, &o.totals.ForgottenIDs} {
-		*n += s.f.uint()
-	}
-	return nil
-}
-
-func (s *restoring[K, V, A, R]) partition() error {
-	c := s.operator.marks
-	p := c.part(int(s.f.int()))
-	c.activate(p)
-	watermark, greatest := Timestamp(s.f.int()), Timestamp(s.f.int())
-	jumps, flags := s.f.uint(), s.f.uint()
-	if jumps >= confirmingJumps || flags > partitionIdle|partitionJoined {
-		s.f.bad = true
-		return nil
-	}
-	p.watermark, p.greatest, p.jumps = max(p.watermark, watermark), max(p.greatest, greatest), int(jumps)
-	p.aligned = flags&partitionJoined != 0
-	if flags&partitionIdle != 0 {
-		p.idle = true
-		c.idle++
-	}
-	return nil
-}
-
-func (s *restoring[K, V, A, R]) key() error {
-	o := s.operator
-	k := decodeKey[K](&s.f)
-	if s.f.bad {
-		return nil
-	}
-	if !s.keep(k) {
-		s.f.b = nil
-		return nil
-	}
-	if o.keys.find(k) >= 0 {
-		return fmt.Errorf("%w: a key comes twice", ErrSnapshot)
-	}
-	id := o.keys.get(k, 0)
-	slot := o.keys.at(id)
-	slot.last, slot.expiry = Timestamp(s.f.int()), Timestamp(s.f.int())
-	if slot.expiry != noTimer && o.options.KeyExpiry > 0 {
-		o.timers.add(slot.expiry, id)
-	}
-	for n := s.f.uint(); n > 0 && !s.f.bad; n-- {
-		if err := s.entry(id, slot); err != nil {
-			return err
-		}
-	}
-	if err := s.cells(id, slot); err != nil || o.assigner.kind != perEvent || s.f.bad {
-		return err
-	}
-	return s.trail(id, slot)
-}
-
-func (s *restoring[K, V, A, R]) entry(id int32, slot *slot[K, A]) error {
-	o := s.operator
-	e := entry[A]{window: Window{Timestamp(s.f.int()), Timestamp(s.f.int())}, timer: noTimer}
-	flags := s.f.uint()
-	e.pending, e.done, e.late, e.updated = flags&flagPending != 0, flags&flagDone != 0, flags&flagLate != 0, flags&flagUpdated != 0
-	e.events, e.fresh, e.early = s.f.int(), s.f.int(), Timestamp(s.f.int())
-	acc := s.f.bytes()
-	var emitted []byte
-	if flags&flagEmitted != 0 {
-		emitted = s.f.bytes()
-	}
-	if s.f.bad || e.window.Start >= e.window.End || flags > 31 || e.events < 0 || e.fresh < 0 || !o.assigner.has(e.window) {
-		s.f.bad = true
-		return nil
-	}
-	if err := o.aggregate.Decode(acc, &e.acc); err != nil {
-		return fmt.Errorf("%w: accumulator: %w", ErrSnapshot, err)
-	}
-	if flags&flagEmitted != 0 {
-		e.emitted = new(A)
-		if err := o.aggregate.Decode(emitted, e.emitted); err != nil {
-			return fmt.Errorf("%w: accumulator: %w", ErrSnapshot, err)
-		}
-	}
-	slot.entries = append(slot.entries, e)
-	if o.assigner.kind != counting {
-		o.schedule(id, &slot.entries[len(slot.entries)-1])
-	}
-	return nil
-}
-
-func (s *restoring[K, V, A, R]) cells(id int32, slot *slot[K, A]) error {
-	o := s.operator
-	n := s.f.uint()
-	if n > 0 && o.sliding == nil {
-		s.f.bad = true
-	}
-	if o.sliding == nil || s.f.bad {
-		return nil
-	}
-	c := slot.cells
-	for ; n > 0 && !s.f.bad; n-- {
-		slice := s.f.int()
-		if i := len(c.list); i > 0 && slice <= c.list[i-1].slice || !o.sliding.real(slice) {
-			s.f.bad = true
-			return nil
-		}
-		c.list = append(c.list, cell[A]{slice: slice})
-		if err := o.aggregate.Decode(s.f.bytes(), &c.list[len(c.list)-1].acc); err != nil {
-			return fmt.Errorf("%w: accumulator: %w", ErrSnapshot, err)
-		}
-	}
-	if next, ok := o.nextDue(slot, o.sliding.firstOpen(s.watermark)); ok {
-		o.require(c, next, id)
-	} else {
-		o.cleanCells(id, c)
-	}
-	return nil
-}
-
-func (s *restoring[K, V, A, R]) ids() error {
-	m := s.operator.ids
-	into := m.young
-	switch s.f.uint() {
-	case 0:
-	case 1:
-		into = m.old
-	default:
-		s.f.bad = true
-	}
-	for !s.f.bad && len(s.f.b) > 0 {
-		if len(s.f.b) < len(idHash{}) {
-			s.f.bad = true
-			return nil
-		}
-		h := idHash(s.f.b[:len(idHash{})])
-		s.f.b = s.f.b[len(idHash{}):]
-		into[h] = Timestamp(s.f.int())
-	}
-	return nil
-}
-
-// frame is the payload of a frame, read from its front. bad says that it was not as expected.
-type frame struct {
-	b   []byte
-	bad bool
-}
-
-func (f *frame) uint() uint64 {
-	v, n := binary.Uvarint(f.b)
-	if n <= 0 {
-		f.bad, f.b = true, nil
-		return 0
-	}
-	f.b = f.b[n:]
-	return v
-}
-
-func (f *frame) int() int64 {
-	v, n := binary.Varint(f.b)
-	if n <= 0 {
-		f.bad, f.b = true, nil
-		return 0
-	}
-	f.b = f.b[n:]
-	return v
-}
-
-func (f *frame) bytes() []byte {
-	n := f.uint()
-	if n > uint64(len(f.b)) {
-		f.bad, f.b = true, nil
-		return nil
-	}
-	b := f.b[:n:n]
-	f.b = f.b[n:]
-	return b
 }
 
 func appendKey[K Key](dst []byte, k K, number func(K) uint64) []byte {
@@ -504,21 +248,4 @@ func appendKey[K Key](dst []byte, k K, number func(K) uint64) []byte {
 		return append(binary.AppendUvarint(dst, uint64(len(s))), s...)
 	}
 	return binary.AppendUvarint(dst, number(k))
-}
-
-func decodeKey[K Key](f *frame) (k K) {
-	v := reflect.ValueOf(&k).Elem()
-	switch v.Kind() {
-	case reflect.String:
-		v.SetString(string(f.bytes()))
-	case reflect.Uint32, reflect.Uint64:
-		u := f.uint()
-		f.bad = f.bad || v.OverflowUint(u)
-		v.SetUint(u)
-	default:
-		i := int64(f.uint() ^ 1<<63)
-		f.bad = f.bad || v.OverflowInt(i)
-		v.SetInt(i)
-	}
-	return k
 }
