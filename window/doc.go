@@ -82,9 +82,9 @@
 // MaxIDs bound what is kept; an event beyond is Refused and counted, and nothing that is already there is lost. How large an accumulator
 // can be is up to the aggregate.
 //
-// Snapshot writes all of it key by key, with a version and checksums; Restore goes on as if nothing had happened, and RestoreKeys moves
-// keys between operators. The accumulators encode themselves beginning with their version, so that an Aggregator whose state has changed
-// can still read what it wrote before.
+// Snapshot writes all of it key by key, with a version and checksums, and SnapshotChanges what has changed since; Restore reads the one and
+// what follows it and goes on as if nothing had happened, and RestoreKeys moves keys between operators. The accumulators encode themselves
+// beginning with their version; Versioned reads those of an earlier version of the application.
 //
 // # Processing time
 //
