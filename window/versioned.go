@@ -37,11 +37,11 @@ func (g VersionedOf[V, A, R]) Append(dst []byte, acc *A) []byte {
 func (g VersionedOf[V, A, R]) Decode(src []byte, acc *A) error {
 	version := uint64(0)
 	if len(src) > 0 && src[0] == versionMark {
-		n := 0
-		if version, n = binary.Uvarint(src[1:]); n <= 0 || version == 0 {
+		v, n := binary.Uvarint(src[1:])
+		if n <= 0 || v == 0 {
 			return errors.New("window: malformed version of an accumulator")
 		}
-		src = src[1+n:]
+		version, src = v, src[1+n:]
 	}
 	switch {
 	case version == uint64(g.version):
