@@ -396,3 +396,20 @@ func resummed(b []byte) []byte {
 	}
 	return out
 }
+
+// TestRestoreFineSlices: slides of a nanosecond have slices up to the ends of time.
+func TestRestoreFineSlices(t *testing.T) {
+	for _, at := range []Timestamp{MinTimestamp + 3, -1, 0, MaxTimestamp - 3} {
+		op := newOperator(t, Sliding(4, 1), Options{Watermark: Punctuated()})
+		if _, err := op.Process(0, at, input{Key: "k"}, nil); err != nil {
+			t.Fatal(err)
+		}
+		var b bytes.Buffer
+		if err := op.Snapshot(&b); err != nil {
+			t.Fatal(err)
+		}
+		if err := newOperator(t, Sliding(4, 1), Options{}).Restore(&b); err != nil {
+			t.Errorf("%d: %v", at, err)
+		}
+	}
+}

@@ -347,6 +347,9 @@ func (s *restoring[K, V, A, R]) entry(slot *slot[K, A]) error {
 	if flags&flagEmitted != 0 {
 		emitted = s.f.bytes()
 	}
+	if e.early != noTimer && (o.options.Trigger.EarlyInterval == 0 || e.early <= s.watermark) {
+		s.f.bad = true // it would have fired
+	}
 	if s.f.bad || e.window.Start >= e.window.End || flags > 31 || e.events < 0 || e.fresh < 0 || !o.assigner.has(e.window) {
 		s.f.bad = true
 		return nil

@@ -150,7 +150,7 @@ func (z *slider) first(r *reign, watermark Timestamp) int64 {
 func (z *slider) real(slice int64) bool {
 	const last = 1<<63 - 1
 	n := floorDiv(slice, z.per)
-	return max(n, -n) <= last/int64(z.slide)+1 && n != -1<<63
+	return n != -1<<63 && max(n, -n)-1 <= last/int64(z.slide)
 }
 
 // cells are the slices of one key, oldest first.
