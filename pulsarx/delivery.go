@@ -12,11 +12,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// delivery is one message on its way. It is in a ring until its callback is about to be called, or Send has its outcome.
+// delivery is one message on its way, in a ring until it has its outcome.
 type delivery struct {
 	message    pulsar.ProducerMessage
 	prev, next *delivery // in the ring
-	older      *delivery // in the stack of those whose callbacks are to be called
 	number     uint64
 	line       *line
 	producer   pulsar.Producer // of the line, that has the message
@@ -61,6 +60,15 @@ const (
 	taken       // the client has the message
 )
 
+// answer is what the client says of a message. It waits for deliver, since whoever reads the connection would spend more time on
+// fetching the delivery from the sender's cache than on everything else.
+type answer struct {
+	*delivery
+	id  MessageID
+	err error
+	at  time.Time
+}
+
 // flushing is a Flush that waits for the deliveries up to a number.
 type flushing struct {
 	upTo uint64
@@ -103,17 +111,21 @@ func (p *Producer[T]) traced(ctx context.Context, now time.Time) bool {
 // queue gives a message to the client, and waits for a place with it where there is none. The outcome comes once, from here or from the
 // goroutine that reads the connection, which must not wait for a user; conclude has it.
 func (p *Producer[T]) queue(ctx context.Context, d *delivery) {
+	l, settle := d.line, p.settler(d)
 	callback := func(id MessageID, _ *pulsar.ProducerMessage, err error) {
 		switch {
+		case err == nil:
 		case isFull(err) && d.call.CompareAndSwap(calling, foundFull):
 			return
 		case errors.Is(err, pulsar.ErrProducerClosed) && d.call.CompareAndSwap(calling, foundClosed):
 			return
 		}
-		d.line.release(d.places)
+		if p.options.Chunking {
+			d.line.release(d.places)
+		}
 		now := time.Now()
-		p.arrived(d, err, now)
-		p.conclude(d, id, err, now)
+		p.arrived(l, d, err, now)
+		settle(answer{d, id, err, now})
 	}
 	if err := p.enqueue(ctx, d, callback); err != nil {
 		callback(nil, nil, err)
@@ -217,7 +229,7 @@ func (p *Producer[T]) sendBatched(ctx context.Context, d *delivery) {
 				continue
 			}
 		}
-		p.arrived(d, err, time.Now())
+		p.arrived(d.line, d, err, time.Now())
 		if errors.Is(err, pulsar.ErrProducerClosed) { // why?
 			if _, ended := d.line.enter(ctx); ended != nil {
 				err = ended
@@ -225,7 +237,7 @@ func (p *Producer[T]) sendBatched(ctx context.Context, d *delivery) {
 				d.line.leave()
 			}
 		}
-		p.conclude(d, id, err, time.Now())
+		p.settleSend(answer{d, id, err, time.Now()})
 		return
 	}
 }
@@ -259,12 +271,12 @@ func (d *delivery) stillPending() error {
 }
 
 // arrived notes what an answer of the client says of its producer.
-func (p *Producer[T]) arrived(d *delivery, err error, now time.Time) {
+func (p *Producer[T]) arrived(l *line, d *delivery, err error, now time.Time) {
 	switch {
 	case err == nil:
-		d.line.heard.Store(now.UnixNano())
+		l.heard.Store(now.UnixNano())
 	case errors.Is(err, pulsar.ErrProducerClosed):
-		d.line.replace(d.producer)
+		l.replace(d.producer)
 	}
 	// An attempt that finds no place costs as much as one that does: who waits is woken for an eighth of the places.
 	if p.waiters.Load() > 0 && p.freed.Add(1) >= max(int32(p.options.MaxPending/8), 1) {
@@ -276,31 +288,48 @@ func (p *Producer[T]) arrived(d *delivery, err error, now time.Time) {
 	}
 }
 
-// conclude gives a message the client's answer as its outcome, unless it has one.
-func (p *Producer[T]) conclude(d *delivery, id MessageID, err error, now time.Time) {
-	if !d.settle(theAnswer, id, p.sendError(err), now) {
-		return
+// settler is what the client's answer for d is given to.
+func (p *Producer[T]) settler(d *delivery) func(answer) {
+	if d.answered != nil {
+		return p.settleSend
 	}
-	if d.answered == nil {
-		p.push(d)
-		return
-	}
-	p.unlink(d)
-	close(d.answered)
+	return p.leave
 }
 
-// push leaves a delivery with an outcome to deliver, for its callback.
-func (p *Producer[T]) push(d *delivery) {
-	for {
-		older := p.settled.Load()
-		d.older = older
-		if !p.settled.CompareAndSwap(older, d) {
-			continue
+// settleSend gives the message of a Send its outcome, unless it has one.
+func (p *Producer[T]) settleSend(a answer) {
+	if a.settle(theAnswer, a.id, p.sendError(a.err), a.at) {
+		p.unlink(a.delivery)
+		close(a.answered)
+	}
+}
+
+// leave leaves an answer to deliver.
+func (p *Producer[T]) leave(a answer) {
+	p.answering.Lock()
+	p.answers = append(p.answers, a)
+	first := len(p.answers) == 1
+	p.answering.Unlock()
+	if first { // or deliver has been told
+		p.notify()
+	}
+}
+
+// settleAnswers makes outcomes of the answers that have come. p.mu is held.
+func (p *Producer[T]) settleAnswers() {
+	p.answering.Lock()
+	answers := p.answers
+	p.answers, p.spare = p.spare, nil
+	p.answering.Unlock()
+	for _, a := range answers {
+		if a.settle(theAnswer, a.id, p.sendError(a.err), a.at) {
+			a.unlink()
+			p.settled = append(p.settled, a.delivery)
 		}
-		if older == nil { // or deliver has been told
-			p.notify()
-		}
-		return
+	}
+	clear(answers)
+	if cap(answers) <= maxSpare {
+		p.spare = answers[:0]
 	}
 }
 
@@ -309,28 +338,28 @@ func (p *Producer[T]) unlink(d *delivery) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	d.unlink()
-	if len(p.flushes) > 0 || p.ended {
+	if len(p.flushes) > 0 {
 		p.notify()
 	}
 }
 
 func (d *delivery) unlink() {
-	if d.next != nil { // or it was refused
-		d.prev.next, d.next.prev = d.next, d.prev
-		d.prev, d.next = nil, nil
-	}
+	d.prev.next, d.next.prev = d.next, d.prev
+	d.prev, d.next = nil, nil
 }
 
 // refuse gives a message that is not sent its outcome.
 func (p *Producer[T]) refuse(callback func(MessageID, error), err error) {
-	d := &delivery{callback: callback, err: err}
 	p.mu.Lock()
 	ended := p.ended
 	if !ended {
-		p.push(d)
+		p.settled = append(p.settled, &delivery{callback: callback, err: err})
 	}
 	p.mu.Unlock()
-	if ended && callback != nil {
+	switch {
+	case !ended:
+		p.notify()
+	case callback != nil:
 		callback(nil, err)
 	}
 }
@@ -347,14 +376,18 @@ func (p *Producer[T]) failPending(due func(*delivery) bool, err error) {
 	err = p.sendError(err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.settleAnswers()
 	now := time.Now()
-	for d := p.pending.next; d != &p.pending; d = d.next {
+	for d := p.pending.next; d != &p.pending; {
+		next := d.next
 		if due(d) && d.settle(theSweep, nil, err, now) {
+			d.unlink()
 			if d.fail != nil {
 				d.fail(err)
 			}
-			p.push(d)
+			p.settled = append(p.settled, d)
 		}
+		d = next
 	}
 	p.notify()
 }
@@ -365,38 +398,40 @@ func (p *Producer[T]) deliver() {
 	defer close(p.done)
 	sweep := time.NewTicker(min(max(p.options.SendTimeout/8, time.Millisecond), maxSweep))
 	defer sweep.Stop()
+	var spare []*delivery
 	for {
 		select {
 		case <-p.wake:
 		case <-sweep.C:
 			p.sweep()
 		}
-		settled, last := p.takeSettled()
-		for d := settled; d != nil; d = d.older {
+		p.mu.Lock()
+		p.settleAnswers()
+		settled, ended := p.settled, p.ended
+		p.settled = spare
+		p.mu.Unlock()
+		for _, d := range settled {
 			p.record(context.Background(), d)
 			if d.callback != nil {
 				d.callback(d.id, d.err)
 			}
 		}
 		p.finishFlushes(settled)
-		if last {
+		if ended && len(settled) == 0 {
 			return
+		}
+		if ended {
+			p.notify()
+		}
+		clear(settled)
+		if spare = settled[:0]; cap(spare) > maxSpare {
+			spare = nil
 		}
 	}
 }
 
-// takeSettled returns the deliveries whose callbacks are to be called, in the order of their outcomes, and whether the producer is
-// closed and none can come after them.
-func (p *Producer[T]) takeSettled() (settled *delivery, ended bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for d := p.settled.Swap(nil); d != nil; {
-		d.unlink()
-		older := d.older
-		d.older, settled, d = settled, d, older
-	}
-	return settled, p.ended && p.pending.next == &p.pending // what is in the ring then is about to be pushed
-}
+// maxSpare bounds the answers and outcomes that a producer keeps room for.
+const maxSpare = 4096
 
 // maxSweep is how long a silent line goes unnoticed at most, however long SendTimeout is.
 const maxSweep = 2 * time.Second
@@ -406,7 +441,8 @@ func (p *Producer[T]) sweep() {
 	now := time.Now()
 	suspicious := min(p.options.SendTimeout/4, 5*time.Second)
 	p.mu.Lock()
-	if d := p.oldest(); d != nil && now.Sub(d.start) >= suspicious {
+	p.settleAnswers()
+	if d := p.pending.next; d != &p.pending && now.Sub(d.start) >= suspicious {
 		d.line.suspect(d.start, now.Sub(d.start) >= p.options.SendTimeout)
 	}
 	lines := []*line{p.main}
@@ -418,16 +454,6 @@ func (p *Producer[T]) sweep() {
 	for _, l := range lines {
 		l.check()
 	}
-}
-
-// oldest returns the first delivery without an outcome, or nil. p.mu is held.
-func (p *Producer[T]) oldest() *delivery {
-	for d := p.pending.next; d != &p.pending; d = d.next {
-		if d.owner.Load() == nobody {
-			return d
-		}
-	}
-	return nil
 }
 
 // flush closes the open batches, and waits for the outcomes of what was sent before, callbacks included.
@@ -459,17 +485,17 @@ func (p *Producer[T]) flush(ctx context.Context) error {
 }
 
 // finishFlushes lets those go on that nothing is left for.
-func (p *Producer[T]) finishFlushes(called *delivery) {
+func (p *Producer[T]) finishFlushes(called []*delivery) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	waiting := p.flushes[:0]
 	for _, f := range p.flushes {
-		for d := called; d != nil; d = d.older {
+		for _, d := range called {
 			if d.err != nil && d.number <= f.upTo {
 				f.err = d.err
 			}
 		}
-		if first := p.pending.next; first != &p.pending && first.number <= f.upTo || uncalled(p.settled.Load(), f.upTo) {
+		if first := p.pending.next; first != &p.pending && first.number <= f.upTo || uncalled(p.settled, f.upTo) {
 			waiting = append(waiting, f)
 			continue
 		}
@@ -479,8 +505,8 @@ func (p *Producer[T]) finishFlushes(called *delivery) {
 	p.flushes = waiting
 }
 
-func uncalled(d *delivery, upTo uint64) bool {
-	for ; d != nil; d = d.older {
+func uncalled(settled []*delivery, upTo uint64) bool {
+	for _, d := range settled {
 		if d.number <= upTo {
 			return true
 		}

@@ -202,16 +202,20 @@ type Producer[T any] struct {
 	waiters atomic.Int32
 	freed   atomic.Int32 // places since one was woken
 
-	settled  atomic.Pointer[delivery] // stack of those with an outcome, whose callbacks deliver calls; it alone takes them
-	untraced atomic.Int64             // until when no tracer is looked for, Unix nanoseconds
+	untraced atomic.Int64 // until when no tracer is looked for, Unix nanoseconds
 
 	mu      sync.Mutex
-	single  *line    // for messages that are sent alone, made by the first; main where all are
-	closed  bool     // no new messages
-	ended   bool     // nothing is pending and nothing can come
-	last    uint64   // number of the newest delivery
-	pending delivery // head of the ring of messages, oldest first
+	single  *line       // for messages that are sent alone, made by the first; main where all are
+	closed  bool        // no new messages
+	ended   bool        // nothing is pending and nothing can come
+	last    uint64      // number of the newest delivery
+	pending delivery    // head of the ring of messages without an outcome, oldest first
+	settled []*delivery // with one, whose callbacks have not been called
+	spare   []answer    // room for more answers
 	flushes []*flushing
+
+	answering sync.Mutex // may be locked after mu
+	answers   []answer   // that are not settled
 }
 
 // NewProducer registers the codec's schema with the topic and returns a producer. Where the broker refuses the schema, the error
