@@ -26,7 +26,7 @@ import (
 type peerFigures struct{ Batches, Alone, Latency float64 }
 
 // BenchmarkPeers embeds the same texts with the same model, on one thread and in one run, here and as fastembed does, with onnxruntime and
-// tokenizers in Python; with BENCHMARK_TORCH=1 also with sentence-transformers, whose torch is a large download. It measures processor
+// tokenizers in Python; with BENCHMARK_TORCH=1 also with sentence-transformers and both of its backends, whose torch is a large download. It measures processor
 // time, which says the same on a busy machine, and prints how many times theirs ours is.
 func BenchmarkPeers(b *testing.B) {
 	dir, err := pinned.Cache{}.TextModel(b.Context())
@@ -43,7 +43,10 @@ func BenchmarkPeers(b *testing.B) {
 			"testdata/peer_onnxruntime.py", filepath.Join(dir, "tokenizer.json"), list, "1"),
 	}
 	if os.Getenv("BENCHMARK_TORCH") == "1" {
-		peers["sentence-transformers"] = peer(b, []string{"sentence-transformers==6.2.0"}, "testdata/peer_sentence_transformers.py", dir, list, "1")
+		packages := []string{"sentence-transformers[onnx]==5.7.0"} // the last that the ONNX backend's package goes with
+		for _, backend := range []string{"torch", "onnx"} {
+			peers["sentence-transformers-"+backend] = peer(b, packages, "testdata/peer_sentence_transformers.py", dir, list, "1", backend)
+		}
 	}
 	peak := matrixPeak(b)
 	for _, precision := range []Precision{FP32, Int8} {

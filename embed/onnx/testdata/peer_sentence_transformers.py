@@ -1,14 +1,22 @@
-"""Embeds texts with sentence-transformers on torch, and prints what peer_onnxruntime.py prints."""
+"""Embeds texts with sentence-transformers, on torch or on ONNX Runtime, and prints what peer_onnxruntime.py prints."""
 
 import json, resource, sys, time
 
 import torch
 from sentence_transformers import SentenceTransformer
 
-folder, texts_file, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
+folder, texts_file, threads, backend = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
 torch.set_num_threads(threads)
 texts = open(texts_file, encoding="utf-8").read().split("\n")
-model = SentenceTransformer(folder, device="cpu")
+options = {}
+if backend == "onnx":
+    import onnxruntime as ort
+
+    session = ort.SessionOptions()
+    session.intra_op_num_threads = threads
+    session.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options = {"provider": "CPUExecutionProvider", "session_options": session, "export": True}
+model = SentenceTransformer(folder, device="cpu", backend=backend, model_kwargs=options)
 
 
 def processor_time():
