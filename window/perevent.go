@@ -237,8 +237,8 @@ func (o *Operator[K, V, A, R]) fireLayer(s *slot[K, A], i int, at Timestamp, emi
 			if kind = Updated; events == l.instants.nodes[leaf].seen {
 				continue
 			}
-		} else if late := &s.trail.layers[1].instants; o.layers() > 1 {
-			late.nodes[late.find(t)].seen = events
+		} else if late := &s.trail.layers[1].instants; late.find(t) != noInstant {
+			late.nodes[late.near].seen = events
 		}
 		o.emit(Result[K, R]{o.assigner.trailing(t), s.key, o.aggregate.Result(acc), kind}, emit)
 	}

@@ -346,9 +346,13 @@ func TestSnapshotDamage(t *testing.T) {
 
 // FuzzRestore restores bytes whose checksums are made right, so that what is behind them is reached, and goes on with the result.
 func FuzzRestore(f *testing.F) {
-	assigners := []Assigner{Tumbling(20), Sliding(21, 5), Session(6), Count(3), Global(), PerEvent(15)}
+	assigners := []Assigner{
+		Tumbling(20), Sliding(21, 5), Session(6), Count(3), Global(), PerEvent(15),
+		Tumbling(20), Sliding(21, 5), Session(6), PerEvent(15), // deterministic
+	}
+	options := func(i int) Options { return Options{AllowedLateness: 5, MaxKeys: 1000, Deterministic: i > 5} }
 	for i, a := range assigners {
-		op, err := New(keyOf, a, tallying{}, Options{AllowedLateness: 5, MaxKeys: 1000})
+		op, err := New(keyOf, a, tallying{}, options(i))
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -365,7 +369,8 @@ func FuzzRestore(f *testing.F) {
 		f.Add(b.Bytes(), uint8(i))
 	}
 	f.Fuzz(func(t *testing.T, b []byte, which uint8) {
-		op := newOperator(t, assigners[int(which)%len(assigners)], Options{AllowedLateness: 5, MaxKeys: 1000})
+		i := int(which) % len(assigners)
+		op := newOperator(t, assigners[i], options(i))
 		if err := op.Restore(bytes.NewReader(resummed(b))); err != nil {
 			return
 		}
