@@ -100,3 +100,43 @@ func ExampleBatchError() {
 	// 2 <nil>
 	// vectorstore: 1 of 3 items failed, the first, number 1: no such property true
 }
+
+// A shoe was lost on the way, and an object stayed when its row went: both are found and put right.
+func ExampleSink_Reconcile() {
+	ctx := context.Background()
+	store := memory.New()
+	sink, err := vectorstore.NewSink(store, vectorstore.Mapping[Shoe]{
+		Properties: func(s Shoe) map[string]any { return map[string]any{"name": s.Name} },
+	}, vectorstore.SinkOptions{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	read := func(lsn uint64, s Shoe) cdc.Event[Shoe] {
+		return cdc.Event[Shoe]{Op: cdc.OpRead, Key: cdc.Key{{Name: "id", Value: s.ID}}, After: &s, Source: cdc.Source{LSN: lsn}}
+	}
+	if err := sink.Handle(ctx, []cdc.Event[Shoe]{read(10, Shoe{ID: 1, Name: "clogs"}), read(11, Shoe{ID: 2, Name: "boots"})}); err != nil {
+		fmt.Println(err)
+		return
+	}
+	table := func(yield func(cdc.Event[Shoe], error) bool) { // what the table has at position 50 of the log
+		_ = yield(read(0, Shoe{ID: 1, Name: "clogs"}), nil) && yield(read(0, Shoe{ID: 3, Name: "pumps"}), nil)
+	}
+	found, err := sink.Reconcile(ctx, table, vectorstore.ReconcileOptions{
+		AsOf: cdc.Position{LSN: 50}, Repair: true,
+		Observe: func(d vectorstore.Difference) { fmt.Println(d.Finding, d.Ref.ID, d.Repaired) },
+	})
+	fmt.Println(found.Rows, found.Equal, found.Clean(), err)
+	matches, err := store.Search(ctx, vectorstore.Query{Filter: vectorstore.Like("name", "*s")})
+	for _, m := range matches {
+		fmt.Println(m.Object.Properties["name"])
+	}
+	fmt.Println(err)
+	// Output:
+	// missing a06c4ba0-f87f-5f03-9ccb-48739d9f2a9b true
+	// orphan 724aea0a-fb66-5b2f-8af0-43fc48c731af true
+	// 2 1 true <nil>
+	// pumps
+	// clogs
+	// <nil>
+}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -24,7 +25,7 @@ func objectError(id vectorstore.ID, err error) error {
 // refused reports whether Postgres says that the data is at fault: class 22 is bad data, 54 is beyond a limit of the program.
 func refused(err error) bool {
 	var failed *pgconn.PgError
-	return errors.As(err, &failed) && (failed.Code[:2] == "22" || failed.Code[:2] == "54")
+	return errors.As(err, &failed) && (strings.HasPrefix(failed.Code, "22") || strings.HasPrefix(failed.Code, "54"))
 }
 
 func hash(name string) uint32 {

@@ -166,6 +166,9 @@ func valueOfMap(m, kinds map[string]any) (map[string]any, error) {
 func listOf(items []any, kind any) (any, error) {
 	switch kind := kind.(type) {
 	case []any:
+		if len(kind) != len(items) {
+			return nil, fmt.Errorf("%d objects have %d kinds", len(items), len(kind))
+		}
 		return listAs[map[string]any](items, func(i int) any { return kind[i] })
 	case string:
 		element := func(int) any { return strings.TrimSuffix(kind, "[]") }
