@@ -158,7 +158,7 @@ func (b *Batcher[In]) Embed(ctx context.Context, inputs []In) ([][]float32, erro
 
 // enqueue puts the inputs of a call into the queue, as there is room.
 func (b *Batcher[In]) enqueue(ctx context.Context, c *request, inputs []In) error {
-	queue := priorityOf(ctx)
+	queue := PriorityOf(ctx)
 	tokens := make([]int, len(inputs)) // counted without the lock, since it may take as long as tokenizing
 	for i, in := range inputs {
 		tokens[i] = b.tokens(in)

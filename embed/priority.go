@@ -2,7 +2,8 @@ package embed
 
 import "context"
 
-// Priority says how urgent a call is. It travels in the context, so that it reaches a [Batcher] through whatever wraps it.
+// Priority says how urgent a call is. It travels in the context, so that it reaches a [Batcher], and a store, through
+// whatever wraps it.
 type Priority int
 
 // The priorities. Live is the zero value: a context that says nothing is live.
@@ -20,8 +21,8 @@ func WithPriority(ctx context.Context, p Priority) context.Context {
 	return context.WithValue(ctx, priorityKey{}, p)
 }
 
-// priorityOf returns the priority of a context.
-func priorityOf(ctx context.Context) Priority {
+// PriorityOf returns the priority of a context, which whatever does the work of a call may heed, as vectorstore/weaviate does.
+func PriorityOf(ctx context.Context) Priority {
 	switch p, _ := ctx.Value(priorityKey{}).(Priority); p {
 	case Live:
 		return Live

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -25,8 +24,6 @@ type Weaviate struct {
 	Nodes int
 	// Env are more variables of each node's environment, written as NAME=value.
 	Env []string
-	// Dir is where the nodes keep their data, in a folder each. Default: a folder that is removed after the test.
-	Dir string
 }
 
 // WeaviateNode is a node that the test may kill and start again. It keeps its ports and its data.
@@ -44,9 +41,7 @@ type WeaviateNode struct {
 func (w Weaviate) Start(tb testing.TB) []*WeaviateNode {
 	tb.Helper()
 	binary := Installed(tb, "weaviate-"+weaviateVersion(tb)+"/weaviate-server")
-	if w.Dir == "" {
-		w.Dir = tb.TempDir()
-	}
+	folder := tb.TempDir()
 	nodes, members := make([]*WeaviateNode, max(w.Nodes, 1)), make([]string, max(w.Nodes, 1))
 	const ports = 6 // of a node
 	first := freePorts(tb, ports*len(nodes))
@@ -57,9 +52,9 @@ func (w Weaviate) Start(tb testing.TB) []*WeaviateNode {
 		name := "node" + strconv.Itoa(i)
 		members[i] = name + ":" + strconv.Itoa(port+4)
 		nodes[i] = &WeaviateNode{
-			HTTP: "127.0.0.1:" + strconv.Itoa(port), GRPC: "127.0.0.1:" + strconv.Itoa(port+1), binary: binary, dir: filepath.Join(w.Dir, name),
+			HTTP: "127.0.0.1:" + strconv.Itoa(port), GRPC: "127.0.0.1:" + strconv.Itoa(port+1), binary: binary, dir: filepath.Join(folder, name),
 			env: []string{
-				"PERSISTENCE_DATA_PATH=" + filepath.Join(w.Dir, name), "CLUSTER_HOSTNAME=" + name, "CLUSTER_JOIN=" + join,
+				"PERSISTENCE_DATA_PATH=" + filepath.Join(folder, name), "CLUSTER_HOSTNAME=" + name, "CLUSTER_JOIN=" + join,
 				"GRPC_PORT=" + strconv.Itoa(port+1), "CLUSTER_GOSSIP_BIND_PORT=" + strconv.Itoa(port+2), "CLUSTER_DATA_BIND_PORT=" + strconv.Itoa(port+3),
 				"RAFT_PORT=" + strconv.Itoa(port+4), "RAFT_INTERNAL_RPC_PORT=" + strconv.Itoa(port+5),
 			},
@@ -140,12 +135,6 @@ func awaitPort(tb testing.TB, address string) {
 func (n *WeaviateNode) Kill() {
 	_ = n.process.Process.Kill() // fails only where it has ended
 	_ = n.process.Wait()         // it was killed
-}
-
-// Stop asks the node to end, and waits until it has.
-func (n *WeaviateNode) Stop() {
-	_ = n.process.Process.Signal(syscall.SIGTERM) // fails only where it has ended
-	_ = n.process.Wait()
 }
 
 func (n *WeaviateNode) log() string { return n.dir + ".log" }

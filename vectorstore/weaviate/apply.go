@@ -390,12 +390,12 @@ func sizeError(size int) error {
 func (s *Store) put(ctx context.Context, writes []*write) {
 	var batch []*write
 	var objects []*pb.BatchObject
-	size, most := 0, s.pace.batch()
+	size, most := 0, s.pace.batch(ctx)
 	var sending sync.WaitGroup
 	var down atomic.Pointer[error]
 	flush := func() {
 		sent, message := batch, objects
-		batch, objects, size, most = nil, nil, 0, s.pace.batch()
+		batch, objects, size, most = nil, nil, 0, s.pace.batch(ctx)
 		if len(sent) == 0 {
 			return
 		}
@@ -447,7 +447,7 @@ func (s *Store) putBatch(ctx context.Context, writes []*write, objects []*pb.Bat
 			down.CompareAndSwap(nil, &w.err)
 		}
 	}
-	s.pace.end(len(writes), time.Since(start), slowed)
+	s.pace.end(ctx, len(writes), time.Since(start), slowed)
 }
 
 // send sends one request, aligned with writes. One that is too large for a server with a lower limit is halved.

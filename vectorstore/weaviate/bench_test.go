@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
+	"strconv"
 	"testing"
 	"time"
 
 	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/tidemark-go/tidemark/embed"
 	"github.com/tidemark-go/tidemark/vectorstore"
 )
 
@@ -22,10 +25,7 @@ func BenchmarkUpsert(b *testing.B) {
 	for _, size := range []int{1, 16, 100} {
 		for _, way := range []string{"store", "stubs"} {
 			b.Run(fmt.Sprintf("%s/%d", way, size), func(b *testing.B) {
-				o := serverOptions(b)
-				o.Vectors = []Vector{{Name: "text_vector", Dimensions: benchDimensions}}
-				o.Properties = []Property{{Name: "product_id", DataType: Int}, {Name: "description", DataType: Text}, {Name: "price", DataType: Number}}
-				s := open(b, o)
+				s := openForBench(b, benchDimensions)
 				write := benchStore(s)
 				if way == "stubs" {
 					write = benchStubs(s)
@@ -75,25 +75,27 @@ func benchCalls(b *testing.B, size int, write func([]benchRow) error) {
 	}
 	b.StopTimer()
 	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
-	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
+	b.ReportMetric(quantile(took, 0.50), "p50-ms")
+	b.ReportMetric(quantile(took, 0.99), "p99-ms")
 	b.ReportMetric(float64(size*b.N)/b.Elapsed().Seconds(), "objects/s")
 }
 
 func benchStore(s *Store) func([]benchRow) error {
-	return func(rows []benchRow) error {
-		m := make([]vectorstore.Mutation, len(rows))
-		for i, r := range rows {
-			m[i].Object = vectorstore.Object{
-				Ref:        vectorstore.Ref{ID: idOf(r.n)},
-				Properties: map[string]any{"product_id": r.n, "description": r.text(), "price": float64(r.n)},
-				Vectors:    map[string][]float32{"text_vector": r.vector},
-				Inputs:     map[string]string{"text_vector": "0123456789abcdef"},
-				Version:    "0000000000000001",
-			}
+	return func(rows []benchRow) error { return s.Apply(context.Background(), benchMutations(rows)) }
+}
+
+func benchMutations(rows []benchRow) []vectorstore.Mutation {
+	m := make([]vectorstore.Mutation, len(rows))
+	for i, r := range rows {
+		m[i].Object = vectorstore.Object{
+			Ref:        vectorstore.Ref{ID: idOf(r.n)},
+			Properties: map[string]any{"product_id": r.n, "description": r.text(), "price": float64(r.n)},
+			Vectors:    map[string][]float32{"text_vector": r.vector},
+			Inputs:     map[string]string{"text_vector": "0123456789abcdef"},
+			Version:    "0000000000000001",
 		}
-		return s.Apply(context.Background(), m)
 	}
+	return m
 }
 
 func benchStubs(s *Store) func([]benchRow) error {
@@ -153,6 +155,105 @@ func BenchmarkSearch(b *testing.B) {
 	}
 	b.StopTimer()
 	slices.Sort(took)
-	b.ReportMetric(float64(took[len(took)/2].Microseconds())/1000, "p50-ms")
-	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
+	b.ReportMetric(quantile(took, 0.50), "p50-ms")
+	b.ReportMetric(quantile(took, 0.99), "p99-ms")
+}
+
+// BenchmarkLiveBesideBackfill writes single objects at random moments: on an idle server, while an import of the same Store runs with the
+// priority of a backfill, and while one runs without. It reports p50 and p99 of each, and how often the first is in the second. 100
+// objects each, TIDEMARK_LIVE_OBJECTS says otherwise.
+func BenchmarkLiveBesideBackfill(b *testing.B) {
+	live := fromEnv(b, "TIDEMARK_LIVE_OBJECTS", 100)
+	for range b.N {
+		s := openForBench(b, benchDimensions)
+		idle := liveWrites(b, s, live)
+		backfill := besideImport(b, s, embed.Backfill, live)
+		equal := besideImport(b, s, embed.Live, live)
+		for name, took := range map[string][]time.Duration{"idle": idle, "backfill": backfill, "equal": equal} {
+			b.ReportMetric(quantile(took, 0.50), name+"-p50-ms")
+			b.ReportMetric(quantile(took, 0.99), name+"-p99-ms")
+		}
+		b.ReportMetric(quantile(backfill, 0.50)/quantile(idle, 0.50), "p50-ratio")
+		b.ReportMetric(quantile(backfill, 0.99)/quantile(idle, 0.99), "p99-ratio")
+	}
+}
+
+func fromEnv(b *testing.B, name string, otherwise int) int {
+	b.Helper()
+	text := os.Getenv(name)
+	if text == "" {
+		return otherwise
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+func openForBench(b *testing.B, dims int) *Store {
+	b.Helper()
+	o := serverOptions(b)
+	o.Vectors = []Vector{{Name: "text_vector", Dimensions: dims}}
+	o.Properties = []Property{{Name: "product_id", DataType: Int}, {Name: "description", DataType: Text}, {Name: "price", DataType: Number}}
+	return open(b, o)
+}
+
+// liveWrites returns how long single writes took, which come 20 to 60 ms after each other.
+func liveWrites(b *testing.B, s *Store, n int) []time.Duration {
+	b.Helper()
+	rows, write := importRows(n, benchDimensions), benchStore(s)
+	took := make([]time.Duration, n)
+	for i := range rows {
+		rows[i].n += 1 << 24 // others than the import's
+		time.Sleep(20*time.Millisecond + rand.N(40*time.Millisecond))
+		start := time.Now()
+		if err := write(rows[i : i+1]); err != nil {
+			b.Fatal(err)
+		}
+		took[i] = time.Since(start)
+	}
+	slices.Sort(took)
+	return took
+}
+
+// besideImport is liveWrites while an import of some priority runs.
+func besideImport(b *testing.B, s *Store, priority embed.Priority, live int) []time.Duration {
+	b.Helper()
+	ctx, stop := context.WithCancel(embed.WithPriority(context.Background(), priority))
+	done := make(chan int, 1)
+	start := time.Now()
+	go func() {
+		objects, m := 0, benchMutations(importRows(500, benchDimensions))
+		for ctx.Err() == nil {
+			for i := range m { // new objects: an object whose vector is as it was costs the server little
+				m[i].Object.ID = idOf(rand.IntN(1 << 23))
+			}
+			if s.Apply(ctx, m) == nil {
+				objects += len(m)
+			}
+		}
+		done <- objects
+	}()
+	time.Sleep(200 * time.Millisecond) // it is under way
+	took := liveWrites(b, s, live)
+	stop()
+	b.Logf("beside it, more than %.0f objects/s were imported", float64(<-done)/time.Since(start).Seconds())
+	return took
+}
+
+func quantile(sorted []time.Duration, q float64) float64 {
+	return float64(sorted[min(len(sorted)-1, int(q*float64(len(sorted))))].Microseconds()) / 1000
+}
+
+func importRows(objects, dims int) []benchRow {
+	random := rand.New(rand.NewPCG(5, 6))
+	rows := make([]benchRow, objects)
+	for i := range rows {
+		rows[i] = benchRow{n: i, vector: make([]float32, dims)}
+		for j := range rows[i].vector {
+			rows[i].vector[j] = float32(random.NormFloat64())
+		}
+	}
+	return rows
 }

@@ -3,6 +3,7 @@ package weaviate
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
@@ -117,6 +118,50 @@ func TestServerAddsVectors(t *testing.T) {
 	matches, err := both.Search(t.Context(), vectorstore.Query{Vector: "second", Near: []float32{1, 0, 0}})
 	if err != nil || len(matches) != 1 || matches[0].Object.ID != idOf(1) {
 		t.Errorf("found %+v, error %v", matches, err)
+	}
+}
+
+// TestServerReindex changes the model without downtime: a second vector, of another length, is filled while the first is searched and
+// rows change, and then searched instead. What changes meanwhile is found by both.
+func TestServerReindex(t *testing.T) {
+	o := serverOptions(t)
+	o.Vectors = []Vector{{Name: "text_vector"}}
+	before := open(t, o)
+	apply(t, before, upserts(numbered(50)...)...)
+	o.Vectors = append(o.Vectors, Vector{Name: "text_vector_2", Dimensions: 3})
+	after := open(t, o) // adds it; before goes on
+	again := func(n int) []float32 { return []float32{1, float32(n), 0} }
+
+	live := upserts(3, 100) // changes of live, with both vectors: the old model stays until the new one is complete
+	for i, n := range []int{3, 100} {
+		live[i].Object.Vectors["text_vector_2"], live[i].Object.Version = again(n), "v999"
+		live[i].Object.Properties["title"] = "changed"
+	}
+	apply(t, after, live...)
+	apply(t, after, deletes(4)...)
+	for o, err := range vectorstore.All(t.Context(), before, "") { // the backfill keeps all else
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found, err := before.Search(t.Context(), vectorstore.Query{Vector: "text_vector", Near: []float32{1, 7}, Limit: 1}); err != nil || len(found) != 1 {
+			t.Fatalf("meanwhile %v are found, error %v", found, err)
+		}
+		var n int
+		if _, err := fmt.Sscanf(string(o.ID), "%x", &n); err != nil {
+			t.Fatal(err)
+		}
+		apply(t, after, vectorstore.Mutation{Action: vectorstore.Merge, Object: vectorstore.Object{
+			Ref: o.Ref, Vectors: map[string][]float32{"text_vector_2": again(n)},
+		}})
+	}
+	for name, near := range map[string][]float32{"text_vector": {1, 100}, "text_vector_2": again(100)} {
+		found, err := after.Search(t.Context(), vectorstore.Query{Vector: name, Near: near, Limit: 200})
+		if err != nil || len(found) != 50 || found[0].Object.Properties["title"] != "changed" {
+			t.Errorf("%s finds %d objects, error %v", name, len(found), err)
+		}
+	}
+	if got := get(t, after, 7); got.Properties["title"] != "7" || got.Version != "v7" || len(got.Vectors) != 2 {
+		t.Errorf("stored %+v", got)
 	}
 }
 

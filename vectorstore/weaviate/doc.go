@@ -12,14 +12,15 @@
 //
 // New creates the collection or checks it, field by field ([CollectionError] lists what differs), and adds the named vectors
 // and properties that it lacks; [Options].OpenOnly forbids both. [PropertiesOf] makes the properties of a Go struct. From then
-// on everything goes over one gRPC connection, and REST is used when a property is added or replicas are read. It is tested with servers v1.35 and v1.39.
+// on everything goes over one gRPC connection, and REST is used when a property is added or replicas are read. It is tested with
+// servers v1.35 and v1.39.
 //
 // # What is stored how
 //
 // An object of the collection is one [vectorstore.Object] under the same id. The collection has no vectorizer: its
 // named vectors (text_vector and image_vector, unless [Options].Vectors says otherwise) are given with the object, and
-// indexed by HNSW and compared by cosine unless a [Vector] says otherwise. A put replaces the whole object, vectors included, which is what Upsert
-// means; a Merge therefore reads the object first.
+// indexed by HNSW and compared by cosine unless a [Vector] says otherwise. A put replaces the whole object, vectors included, which is
+// what Upsert means; a Merge therefore reads the object first.
 //
 // Two properties of text are the Store's own, in no index and never among an object's Properties: tidemark_version
 // holds the Version, tidemark_inputs the Inputs as JSON. They are added to a collection that lacks them.
@@ -104,7 +105,9 @@
 //
 // Writes are cut into batches by count and by bytes of the message, of which MaxInFlight are under way at once; a server that
 // is slow or refuses gets smaller ones, and fewer. Requests are repeated where the server was unavailable, with jitter, which
-// is harmless even when only the reply was lost: ids are the caller's. Consistency levels and gzip are options.
+// is harmless even when only the reply was lost: ids are the caller's. Consistency levels and gzip are options. Writes whose context
+// has the priority of a backfill (package embed) go after the others, leave a place for them, and shrink to a few objects at a time,
+// with rests, as long as others come.
 //
 // An API key, or what [Options].Token returns, goes as a bearer token with both transports, over TLS or to this machine only,
 // unless PlaintextKey. The W3C trace context of a call's context travels in the request's metadata, next to metadata that the

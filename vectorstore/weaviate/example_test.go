@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/tidemark-go/tidemark/embed"
 	"github.com/tidemark-go/tidemark/vectorstore"
 	"github.com/tidemark-go/tidemark/vectorstore/weaviate"
 )
@@ -100,4 +101,36 @@ func ExampleStore_Search() {
 		return err
 	}
 	_ = search
+}
+
+// A new model without downtime: the collection gets a second named vector, which a backfill fills with Merge while the first is searched
+// and live changes write both. Then queries name the second. A backfill yields to live writes.
+func Example_reindex() {
+	reindex := func(ctx context.Context, o weaviate.Options, model embed.Embedder[string]) error {
+		o.Vectors = append(o.Vectors, weaviate.Vector{Name: "text_vector_2"})
+		store, err := weaviate.New(ctx, o) // adds the vector
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		ctx = embed.WithPriority(ctx, embed.Backfill)
+		for object, err := range vectorstore.All(ctx, store, "") {
+			if err != nil {
+				return err
+			}
+			text, _ := object.Properties["description"].(string)
+			vectors, err := model.Embed(ctx, []string{text})
+			if err != nil {
+				return err
+			}
+			err = store.Apply(ctx, []vectorstore.Mutation{{Action: vectorstore.Merge, Object: vectorstore.Object{
+				Ref: object.Ref, Vectors: map[string][]float32{"text_vector_2": vectors[0]},
+			}}})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	_ = reindex
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tidemark-go/tidemark/embed"
 )
 
 func TestPaceLimits(t *testing.T) {
@@ -29,12 +31,12 @@ func TestPaceLimits(t *testing.T) {
 				mu.Lock()
 				running--
 				mu.Unlock()
-				p.end(1, time.Second, false)
+				p.end(t.Context(), 1, time.Second, false)
 			})
 		}
 		all.Wait()
-		if most != 3 || p.running != 0 || len(p.waiting) != 0 {
-			t.Errorf("%d at once; %d are running, %d wait", most, p.running, len(p.waiting))
+		if most != 3 || p.running != 0 || len(p.live) != 0 {
+			t.Errorf("%d at once; %d are running, %d wait", most, p.running, len(p.live))
 		}
 	})
 }
@@ -48,13 +50,13 @@ func TestPaceYields(t *testing.T) {
 	}
 	for _, want := range []int{4, 2, 1, 1} {
 		begin()
-		if p.end(1, 0, true); int(p.limit) != want {
+		if p.end(t.Context(), 1, 0, true); int(p.limit) != want {
 			t.Errorf("after a refusal %v at once, want %d", p.limit, want)
 		}
 	}
 	for range 100 {
 		begin()
-		p.end(1, 0, false)
+		p.end(t.Context(), 1, 0, false)
 	}
 	if p.limit != 8 {
 		t.Errorf("after successes, %v at once", p.limit)
@@ -71,11 +73,11 @@ func TestPaceSizes(t *testing.T) {
 			if err := p.begin(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			p.end(100, 100*tt.object, false)
+			p.end(t.Context(), 100, 100*tt.object, false)
 			p.running++
-			p.end(1, time.Hour, false) // says nothing
+			p.end(t.Context(), 1, time.Hour, false) // says nothing
 		}
-		if got := p.batch(); got != tt.want && got != tt.want+1 {
+		if got := p.batch(t.Context()); got != tt.want && got != tt.want+1 {
 			t.Errorf("%v an object: batches of %d, want %d", tt.object, got, tt.want)
 		}
 	}
@@ -92,9 +94,75 @@ func TestPaceEndsWithTheContext(t *testing.T) {
 		if err := p.begin(ctx); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("error is %v", err)
 		}
-		p.end(1, 0, false)
-		if err := p.begin(t.Context()); err != nil || p.running != 1 || len(p.waiting) != 0 {
-			t.Errorf("error %v; %d are running, %d wait", err, p.running, len(p.waiting))
+		p.end(t.Context(), 1, 0, false)
+		if err := p.begin(t.Context()); err != nil || p.running != 1 || len(p.live) != 0 {
+			t.Errorf("error %v; %d are running, %d wait", err, p.running, len(p.live))
+		}
+	})
+}
+
+// TestPaceBackfill: a backfill has all places but one, goes after what is live, and as long as live writes come sends little at a time
+// and rests.
+func TestPaceBackfill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPace(4, 200)
+		backfill := embed.WithPriority(t.Context(), embed.Backfill)
+		begin := func(ctx context.Context) {
+			t.Helper()
+			if err := p.begin(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(2 * liveFor)
+		for range 3 {
+			begin(backfill)
+		}
+		if n := p.batch(backfill); n != 200 {
+			t.Errorf("alone, a backfill sends %d", n)
+		}
+		ctx, cancel := context.WithTimeout(backfill, time.Second)
+		if err := p.begin(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a backfill takes the last place: %v", err)
+		}
+		cancel()
+		begin(t.Context()) // at once
+		began := make(chan string, 3)
+		var waiting sync.WaitGroup
+		for _, name := range []string{"backfill", "live"} {
+			waiting.Go(func() {
+				ctx := t.Context()
+				if name == "backfill" {
+					ctx = backfill
+				}
+				begin(ctx)
+				began <- name
+			})
+			synctest.Wait()
+		}
+		if n := p.batch(backfill); n != amongLive {
+			t.Errorf("among live writes, a backfill sends %d", n)
+		}
+		for range 3 {
+			p.end(backfill, 200, 100*time.Millisecond, false)
+		}
+		if name := <-began; name != "live" {
+			t.Errorf("%s was first", name)
+		}
+		p.end(t.Context(), 1, 0, false)
+		start := time.Now()
+		p.end(t.Context(), 1, 0, false)
+		waiting.Wait()
+		if rested := time.Since(start); rested != restFactor*100*time.Millisecond {
+			t.Errorf("a backfill rested for %v", rested)
+		}
+		p.end(backfill, 10, 2*time.Second, false)
+		begin(backfill) // it rests, but no longer than live writes are expected
+		if rested := time.Since(start); rested != liveFor {
+			t.Errorf("a backfill rested until %v", rested)
+		}
+		p.end(backfill, 10, time.Second, false)
+		if p.running != 0 || p.backfills != 0 {
+			t.Errorf("%d are running, %d of them backfills", p.running, p.backfills)
 		}
 	})
 }

@@ -33,6 +33,7 @@ try:
     ways = {
         "fixed 100 x 2": lambda batch: batch.fixed_size(batch_size=100, concurrent_requests=2),
         "fixed 200 x 4": lambda batch: batch.fixed_size(batch_size=200, concurrent_requests=4),
+        "fixed 1000 x 2": lambda batch: batch.fixed_size(batch_size=1000, concurrent_requests=2),
         "dynamic": lambda batch: batch.dynamic(),
     }
     for n, (way, batching) in enumerate(ways.items()):
