@@ -78,7 +78,8 @@ func importInto(client *weaviate.Client, rows []*models.Object, size, batchers i
 			Vectorizer: map[string]any{"none": map[string]any{}}, VectorIndexType: "hnsw", VectorIndexConfig: map[string]any{"distance": "cosine"},
 		}},
 		Properties: []*models.Property{
-			{Name: "product_id", DataType: []string{"int"}}, {Name: "description", DataType: []string{"text"}},
+			{Name: "product_id", DataType: []string{"int"}},
+			{Name: "description", DataType: []string{"text"}},
 			{Name: "price", DataType: []string{"number"}},
 		},
 	}
