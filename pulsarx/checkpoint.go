@@ -43,7 +43,10 @@ type Processor[In, Out any] interface {
 //
 // which is Load and, in one step, makes Save refuse all generations before the one that it returns. Without it RunStateful loads a
 // checkpoint and saves it again under the next generation; what an earlier owner saves between the two is lost, although its messages
-// are acknowledged. DirStore has it.
+// are acknowledged. DirStore and TopicStore have it.
+//
+// RunStateful ends with an error of a store, unless that has a method Temporary() bool that is true: then the partition begins again
+// from its last checkpoint.
 type CheckpointStore interface {
 	// Load returns the newest checkpoint and its generation. Where there is none, r is nil and generation is 0.
 	Load(ctx context.Context, name string) (r io.ReadCloser, generation uint64, err error)

@@ -16,7 +16,7 @@ import (
 
 // DirStore keeps checkpoints as files of a folder. It survives the death of processes, and not that of the machine or its disk; a
 // partition that moves to a process on another machine does not find its checkpoint there, unless both see the same folder. Use it
-// where all processes of a subscription run on one machine.
+// where all processes of a subscription run on one machine, and TopicStore elsewhere.
 //
 // Several processes may use the folder at once where the operating system has flock, as Unix systems do.
 type DirStore struct{ dir string }

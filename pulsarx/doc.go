@@ -101,6 +101,13 @@
 // takes its state from the [CheckpointStore]. A turn with a partition ends with the first loss of a connection, and the next one
 // begins at the checkpoint, so that there is one way to begin and it is tested by every crash.
 //
+// A [TopicStore] keeps checkpoints in compacted topics, where every machine finds them; a [DirStore] in a folder, for processes on one
+// machine. Both stream: a few chunks are in memory, whatever the state's size. Both refuse an owner that was replaced, and at no instant
+// is there half a checkpoint. The stages of a message, any of which may be the last one of a process:
+//
+//	worked on ──▶ outputs stored ──▶ checkpoint saved ──▶ acknowledged
+//	                    ╰── again from here, under the same numbers, which the broker drops
+//
 // # Delay
 //
 // A message waits for its handler up to MaxDelay, and for nothing else of this package's while a worker is free: neither for the

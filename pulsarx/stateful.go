@@ -98,9 +98,9 @@ var errHandover = errors.New("pulsarx: the partition was lost")
 // may come twice. Outputs go to the partition that their key chooses; without one their number does. Growing the output's partitions
 // moves both, so stop the job for that. Do not reset the subscription either: start a new one, with a new name.
 //
-// A lost connection, a partition that moves, and an output that could not be stored make a partition begin again from its checkpoint.
-// RunStateful returns the first other error of any partition: of the processor, of the store, of a schema, or of connecting for the
-// first time.
+// A lost connection, a partition that moves, an output that could not be stored, and an error of the store that is Temporary make a
+// partition begin again from its checkpoint; the client's Logger hears of it. RunStateful returns the first other error of any
+// partition: of the processor, of the store, of a schema, of an output that cannot be encoded, or of connecting for the first time.
 func RunStateful[In, Out any](
 	ctx context.Context, c *Client, d Decoder[In], o StatefulOptions,
 	p func(Partition) (Processor[In, Out], error), out Output[Out], s CheckpointStore,

@@ -3,6 +3,7 @@ package pulsarx_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -84,4 +85,60 @@ func ExampleRunStateful() {
 	// ann has seen 2 pages
 	// replayed: ann has seen 1 pages
 	// replayed: ann has seen 2 pages
+}
+
+// A checkpoint that was saved on one machine and is claimed on another: the first one cannot save any more. RunStateful does all this by
+// itself.
+func ExampleTopicStore() {
+	broker, err := pulsartest.NewBroker(pulsartest.Options{})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer broker.Close()
+	ctx := context.Background()
+	machine := func() (*pulsarx.Client, *pulsarx.TopicStore) {
+		client, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: broker.URL(), AdminURL: broker.AdminURL()})
+		if err != nil {
+			log.Fatal(err)
+		}
+		store, err := pulsarx.NewTopicStore(client, pulsarx.TopicStoreOptions{Topic: "checkpoints"})
+		if err != nil {
+			log.Fatal(err)
+		}
+		return client, store
+	}
+	write := func(state string) func(io.Writer) error {
+		return func(w io.Writer) error {
+			_, err := io.WriteString(w, state)
+			return err
+		}
+	}
+	one, first := machine()
+	defer one.Close(ctx)
+	another, second := machine()
+	defer another.Close(ctx)
+	_, generation, err := first.Claim(ctx, "visits/clicks-partition-0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := first.Save(ctx, "visits/clicks-partition-0", generation, write("ann has seen 7 pages")); err != nil {
+		log.Fatal(err)
+	}
+	r, _, err := second.Claim(ctx, "visits/clicks-partition-0")
+	if err != nil {
+		log.Fatal(err)
+	}
+	state, err := io.ReadAll(r)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Printf("%s\n", state)
+	err = first.Save(ctx, "visits/clicks-partition-0", generation, write("ann has seen 8 pages"))
+	fmt.Println(errors.Is(err, pulsarx.ErrFenced))
+	// Output:
+	// ann has seen 7 pages
+	// true
 }

@@ -320,6 +320,53 @@ func TestStatefulCrashes(t *testing.T) {
 	}
 }
 
+// TestStatefulFaults: the connection breaks at each command of a job and of its checkpoints, with and without the broker's having carried
+// it out. The outputs are those of a clean run.
+func TestStatefulFaults(t *testing.T) {
+	s := inProcess(t)
+	c := s.client(t)
+	values := keyedValues(8, 2)
+	points := map[string]int{
+		"SEND": 12, "ACK": 2, "PRODUCER": 4, "SUBSCRIBE": 4, "FLOW": 3, "LOOKUP": 4, "GET_LAST_MESSAGE_ID": 2, "CLOSE_PRODUCER": 2,
+		"CLOSE_CONSUMER": 2,
+	}
+	if raceDetector { // of which the client's own errors are then
+		points = map[string]int{"SEND": 12}
+	}
+	for command, most := range points {
+		for after := range most {
+			for _, carried := range []bool{false, true} {
+				t.Run(fmt.Sprintf("%s/%d/%v", command, after, carried), func(t *testing.T) {
+					namespace := deduplicating(t, c)
+					in, out := namespace+"in", namespace+"out"
+					store := topicStore(t, c, pulsarx.TopicStoreOptions{Topic: namespace + "checkpoints", ChunkBytes: 16, CompactAfter: 1})
+					p := keyed(t, c, in)
+					sendAll(t, p, values[:4])
+					own := s.client(t)
+					remove := s.broker.Inject(pulsartest.Fault{Command: command, After: after, Count: 1, Disconnect: true, DropAnswer: carried})
+					ctx, stop := context.WithCancel(t.Context())
+					done := make(chan error, 1)
+					go func() {
+						err := stateful(ctx, own, in, out, store, newCounts)
+						if err != nil && ctx.Err() == nil { // it could not connect for the first time: whoever started it does so again
+							err = stateful(ctx, own, in, out, store, newCounts)
+						}
+						done <- err
+					}()
+					eventually(t, "half of the outputs", func() bool { return len(s.broker.Messages(out)) >= count(clean(values[:4])) })
+					remove()
+					sendAll(t, p, values[4:])
+					equalOutputs(t, c, out, clean(values))
+					stop()
+					if err := <-done; err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+	}
+}
+
 // TestStatefulErrors: what ends a job, and what goes to the dead letters.
 func TestStatefulErrors(t *testing.T) {
 	s := inProcess(t)
@@ -362,6 +409,37 @@ func TestStatefulErrors(t *testing.T) {
 	}
 	if got := s.broker.Messages("in-counts-DLQ"); len(got) != 1 || string(got[0].Value) != "k0:2" {
 		t.Errorf("dead letters %v", got)
+	}
+}
+
+// unwritable is a codec that encodes nothing but its first value.
+type unwritable struct{ pulsarx.Codec[string] }
+
+func (u unwritable) Encode(dst []byte, v string) ([]byte, error) {
+	if v != "k0:1:k0:0" {
+		return nil, pulsarx.Permanent(errors.New("unwritable"))
+	}
+	return u.Codec.Encode(dst, v)
+}
+
+// TestStatefulUnwritable: an output that cannot be encoded ends the run; it is no fault of the message, and another attempt would not
+// mend it.
+func TestStatefulUnwritable(t *testing.T) {
+	s := inProcess(t)
+	c := s.client(t)
+	namespace := deduplicating(t, c)
+	sendAll(t, keyed(t, c, "in"), keyedValues(3, 1))
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	err := pulsarx.RunStateful(ctx, c, pulsarx.String(), pulsarx.StatefulOptions{Topic: "in", Subscription: "counts"}, newCounts,
+		pulsarx.Output[string]{
+			Codec: unwritable{pulsarx.String()}, Producer: pulsarx.ProducerOptions[string]{Topic: namespace + "out", Key: keyOf},
+		}, dirStore(t))
+	if err == nil || !strings.Contains(err.Error(), "unwritable") {
+		t.Errorf("it ends with %v", err)
+	}
+	if letters := s.broker.Messages("in-counts-DLQ"); len(letters) != 0 {
+		t.Errorf("dead letters %v", letters)
 	}
 }
 
