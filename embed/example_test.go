@@ -5,6 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 
 	"github.com/tidemark-go/tidemark/embed"
 	"github.com/tidemark-go/tidemark/embed/embedtest"
@@ -115,4 +118,44 @@ func ExampleVerify() {
 	// Output:
 	// <nil>
 	// embed: other vectors than recorded: line 1: cosine -0.3333
+}
+
+func ExampleNewOpenAI() {
+	// A server that speaks OpenAI's protocol, as vLLM, Ollama, TEI and others do; here one that knows one vector.
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"data":[{"index":0,"embedding":[0.6,0.8]}]}`)
+	}))
+	defer server.Close()
+	texts, err := embed.NewOpenAI(embed.OpenAIOptions{
+		URL: server.URL + "/v1", Model: "text-embedding-3-small", Dimensions: 2,
+		Key: func(context.Context) (string, error) { return "a key from a vault", nil },
+	})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	// It costs money: so within rates and a budget, and never twice.
+	paid := embed.NewCache(embed.Limit(texts, embed.LimitOptions{CallsPerMinute: 500, Price: 0.02, Budget: 5}), embed.CacheOptions{})
+	defer paid.Close()
+	fmt.Println(paid.Embed(context.Background(), []string{"tea"}))
+	// Output: [[0.6 0.8]] <nil>
+}
+
+func ExampleEach() {
+	texts := []string{"tea", "", "coffee"}
+	vectors, errs := embed.Each(context.Background(), strict{embedtest.New(3)}, texts)
+	for i, text := range texts {
+		fmt.Printf("%q: %d components, error %v\n", text, len(vectors[i]), errs[i])
+	}
+	// Output:
+	// "tea": 3 components, error <nil>
+	// "": 0 components, error empty text
+	// "coffee": 3 components, error <nil>
+}
+
+func ExampleRecord() {
+	var file bytes.Buffer
+	err := embed.Record(context.Background(), &file, embedtest.New(2), []string{"tea"})
+	fmt.Println(strings.HasPrefix(file.String(), `{"text":"tea","vector":[`), err)
+	// Output: true <nil>
 }
