@@ -123,7 +123,7 @@ func ExampleVerify() {
 func ExampleNewOpenAI() {
 	// A server that speaks OpenAI's protocol, as vLLM, Ollama, TEI and others do; here one that knows one vector.
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, `{"data":[{"index":0,"embedding":[0.6,0.8]}]}`)
+		_, _ = w.Write([]byte(`{"data":[{"index":0,"embedding":[0.6,0.8]}]}`))
 	}))
 	defer server.Close()
 	texts, err := embed.NewOpenAI(embed.OpenAIOptions{

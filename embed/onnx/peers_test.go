@@ -26,8 +26,13 @@ import (
 type peerFigures struct{ Batches, Alone, Latency float64 }
 
 // BenchmarkPeers embeds the same texts with the same model, on one thread and in one run, here and as fastembed does, with onnxruntime and
-// tokenizers in Python; with BENCHMARK_TORCH=1 also with sentence-transformers and both of its backends, whose torch is a large download. It measures processor
-// time, which says the same on a busy machine, and prints how many times theirs ours is.
+// tokenizers in Python; with BENCHMARK_TORCH=1 also with sentence-transformers and both of its backends, whose torch is a large download.
+// It measures processor time, which says the same on a busy machine, and prints how many times theirs ours is.
+//
+// One run on an AMD EPYC with AVX-512 VNNI, in batches of 32 in the order of arrival: fp32 302 texts a second, 67 % of the peak of 251
+// GFLOP/s, 1.9 times onnxruntime, 1.5 times sentence-transformers on ONNX Runtime (which sorts the batch) and 3.3 times on torch; int8 506
+// texts, 3.1, 2.6 and 5.6 times. One by one, latency is 0.82 of onnxruntime's in fp32 and 0.29 in int8. So int8 is 1.7 times fp32 in
+// batches and 2.7 times one by one: in batches, attention and what else stays in 32 bits takes more than a third of its time.
 func BenchmarkPeers(b *testing.B) {
 	dir, err := pinned.Cache{}.TextModel(b.Context())
 	if err != nil {
