@@ -32,7 +32,7 @@ func (o *Operator[K, V, A, R]) assign(t Timestamp, v V, emit func(Result[K, R]))
 	if len(o.bounds) == 0 {
 		return o.missed(t)
 	}
-	id := o.keys.get(o.key(v), o.options.MaxKeys)
+	id := o.lookup(v)
 	if id < 0 || !o.room(o.keys.at(id)) {
 		return Refused
 	}
@@ -135,7 +135,7 @@ func (o *Operator[K, V, A, R]) touch(id int32, s *slot[K, A], t Timestamp) {
 
 // intoCount gathers events whatever their time.
 func (o *Operator[K, V, A, R]) intoCount(t Timestamp, v V, emit func(Result[K, R])) Outcome {
-	id := o.keys.get(o.key(v), o.options.MaxKeys)
+	id := o.lookup(v)
 	if id < 0 {
 		return Refused
 	}
@@ -172,7 +172,7 @@ func (o *Operator[K, V, A, R]) intoSession(t Timestamp, v V, emit func(Result[K,
 	if behind && t.Add(o.options.AllowedLateness) <= o.now {
 		return Late
 	}
-	id := o.keys.get(o.key(v), o.options.MaxKeys)
+	id := o.lookup(v)
 	if id < 0 {
 		return Refused
 	}

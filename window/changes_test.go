@@ -52,7 +52,11 @@ func TestChangesAnywhere(t *testing.T) {
 	for i, c := range snapshotCases {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			c.o.Watermark = BoundedOutOfOrderness(8)
-			for range 40 {
+			runs := 40
+			if spillTo != nil {
+				runs = 10
+			}
+			for range runs {
 				records := stream(r, 120)
 				var want, got []string
 				whole := newOperator(t, c.a, c.o)

@@ -47,7 +47,7 @@ func (o *Operator[K, V, A, R]) schedule(id int32, e *entry[A]) {
 // fire emits all that the combined watermark has completed.
 func (o *Operator[K, V, A, R]) fire(emit func(Result[K, R])) {
 	watermark := o.marks.combined
-	for {
+	for o.err == nil {
 		at, timed := o.timers.next()
 		timed = timed && at <= watermark
 		if o.sliding != nil {
@@ -56,6 +56,7 @@ func (o *Operator[K, V, A, R]) fire(emit func(Result[K, R])) {
 			// events end with their window, after it has fired.
 			if shared && end <= watermark && (!timed || end < at || end == at && o.options.AllowedLateness == 0) {
 				o.fireShared(end, emit)
+				o.spill()
 				continue
 			}
 		}
@@ -69,7 +70,9 @@ func (o *Operator[K, V, A, R]) fire(emit func(Result[K, R])) {
 			o.fireEntries(at, b.ids, emit)
 		}
 		o.timers.release(b)
+		o.spill()
 	}
+	o.spill()
 	o.ids.forget(watermark)
 }
 
@@ -81,6 +84,9 @@ func (o *Operator[K, V, A, R]) fireEntries(at Timestamp, ids []int32, emit func(
 	}
 	o.due = o.due[:0]
 	for _, id := range ids {
+		if !o.load(id) {
+			return
+		}
 		s := o.keys.at(id)
 		for i := range s.entries {
 			e := &s.entries[i]
@@ -108,6 +114,9 @@ func (o *Operator[K, V, A, R]) fireAlike(at Timestamp, ids []int32, emit func(Re
 	for some := range slices.Chunk(o.keys.inOrder(ids), nearby) {
 		o.keys.fetch(some)
 		for _, r := range some {
+			if !o.load(r.id) {
+				return
+			}
 			s := o.keys.at(r.id)
 			for i := range s.entries {
 				e := &s.entries[i]
@@ -121,6 +130,7 @@ func (o *Operator[K, V, A, R]) fireAlike(at Timestamp, ids []int32, emit func(Re
 			}
 			o.settle(r.id, at)
 		}
+		o.spill()
 	}
 }
 

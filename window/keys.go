@@ -20,6 +20,8 @@ type keyTable[K Key, A any] struct {
 	made    int32   // ids given out so far
 	free    []int32 // of these, what is not in use
 	inserts int     // since the last sweep
+	spilled int     // keys that are out of memory
+	hand    int32   // the slot that was looked at last for what is to be
 	gone    []K     // forgotten since the last snapshot, which has them
 
 	order   ordering[K]
@@ -33,6 +35,7 @@ type keyTable[K Key, A any] struct {
 type page[K Key, A any] struct {
 	slots [pageSize]slot[K, A]
 	cells []cells[A] // of the same ids, in a table that is sliced
+	first []entry[A] // of the same ids, in another
 }
 
 const (
@@ -52,6 +55,8 @@ type slot[K Key, A any] struct {
 	idle    bool // was empty at the last sweep
 	changed bool // since the last snapshot
 	saved   bool // the last snapshot has it
+	recent  bool // the hand has not passed since its last event
+	spilled bool // its windows are out of memory
 }
 
 // entry is one window of one key, with its own accumulator.
@@ -95,7 +100,7 @@ func (t *keyTable[K, A]) at(id int32) *slot[K, A] {
 }
 
 func (s *slot[K, A]) empty() bool {
-	return len(s.entries) == 0 && (s.cells == nil || s.cells.empty()) && s.trail.empty()
+	return !s.spilled && len(s.entries) == 0 && (s.cells == nil || s.cells.empty()) && s.trail.empty()
 }
 
 // cells is at(id).cells without a look at the slot.
@@ -123,7 +128,8 @@ func (t *keyTable[K, A]) find(k K) int32 {
 // get finds the key or makes it; it is -1 when max keys have open windows.
 func (t *keyTable[K, A]) get(k K, limit int) int32 {
 	if id := t.find(k); id >= 0 {
-		t.at(id).changed = true
+		s := t.at(id)
+		s.changed, s.recent = true, true
 		return id
 	}
 	if t.inserts++; t.inserts > 2*t.used+1024 {
@@ -140,6 +146,7 @@ func (t *keyTable[K, A]) get(k K, limit int) int32 {
 	id := t.take()
 	s := t.at(id)
 	s.key, s.used, s.idle, s.last, s.expiry, s.changed = k, true, false, MinTimestamp, noTimer, true
+	s.recent = true
 	t.put(uint64(t.hash(k))<<32 | uint64(id+1))
 	t.order.see(k)
 	t.used++
@@ -192,11 +199,20 @@ func newPage[K Key, A any](sliced bool) *page[K, A] {
 		}
 		return p
 	}
-	first := make([]entry[A], pageSize)
-	for i := range p.slots {
-		p.slots[i].entries = first[i : i : i+1]
+	p.first = make([]entry[A], pageSize)
+	for i := range int32(pageSize) {
+		p.slots[i].entries = p.room(i)
 	}
 	return p
+}
+
+// room is where a key has its first window.
+func (p *page[K, A]) room(id int32) []entry[A] {
+	if p.first == nil {
+		return nil
+	}
+	i := id & (pageSize - 1)
+	return p.first[i : i : i+1]
 }
 
 // sweep forgets keys that are empty and were so at the last sweep, or all that are.
@@ -234,6 +250,10 @@ func (t *keyTable[K, A]) drop(id int32) {
 	}
 	t.index[i] = 0
 	t.used--
+	if s.spilled {
+		s.spilled = false
+		t.spilled--
+	}
 	if s.saved {
 		t.gone = append(t.gone, s.key)
 	}

@@ -35,6 +35,12 @@ type Operator[K Key, V, A, R any] struct {
 	counts  [outcomes]uint64
 	totals  Counts
 	saved   digest // of the last snapshot
+	err     error  // of Options.Spill
+
+	// Reused to move keys out of memory and back.
+	outside snapshotWriter
+	encoded []byte
+	loading *restoring[K, V, A, R]
 
 	// Reused from call to call.
 	now     Timestamp // the watermark that events are late against
@@ -107,6 +113,9 @@ func (o *Operator[K, V, A, R]) process(partition int, t Timestamp, id string, v 
 	}
 	s := o.progressOf(partition)
 	outcome := o.take(s, t, id, v, emit)
+	if o.err != nil {
+		return outcome, o.err
+	}
 	o.counts[outcome]++
 	if outcome == TooFar {
 		return outcome, nil
@@ -118,7 +127,7 @@ func (o *Operator[K, V, A, R]) process(partition int, t Timestamp, id string, v 
 		o.marks.idleBehind(o.greatest, o.options.IdleAfter)
 	}
 	o.fire(emit)
-	return outcome, nil
+	return outcome, o.err
 }
 
 func (o *Operator[K, V, A, R]) progressOf(partition int) *progress {

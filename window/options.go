@@ -42,6 +42,12 @@ type Options struct {
 	// KeyExpiry forgets a key of Global or Count for which the watermark has gone this far past its last event, without a
 	// result. Default: never.
 	KeyExpiry time.Duration
+	// Spill takes what the keys have that had no event for longest, where there are more than MaxResident of them: their windows come back
+	// with an event and when they are due, and results are the same. The keys themselves stay in memory, and when they are due. Not
+	// for PerEvent. See Operator.Err for what an error of it means. Default: all is in memory.
+	Spill Spill
+	// MaxResident is how many keys have their windows in memory when there is a Spill. Default 1,048,576.
+	MaxResident int
 	// MaxIDs bounds the event ids that ProcessID remembers; beyond it the oldest half is forgotten and counted. Default 1,048,576.
 	MaxIDs int
 	// IDHorizon is how far the watermark has to pass an event until its id is forgotten. Default: the window's size and
@@ -84,6 +90,7 @@ func (o Options) withDefaults(a Assigner) Options {
 	o.MaxKeys = orDefault(o.MaxKeys, 1<<24)
 	o.MaxWindowsPerKey = orDefault(o.MaxWindowsPerKey, 1<<20)
 	o.MaxIDs = orDefault(o.MaxIDs, 1<<20)
+	o.MaxResident = orDefault(o.MaxResident, 1<<20)
 	o.Trigger.LateCount = orDefault(o.Trigger.LateCount, 1)
 	if o.IDHorizon == 0 {
 		o.IDHorizon = idHorizonWithoutSize
@@ -129,6 +136,8 @@ func (o Options) validate(a Assigner) error {
 	check(o.Trigger.LateCount < -1, "LateCount %d is below -1", o.Trigger.LateCount)
 	check(o.Partitions < 0, "Partitions %d is negative", o.Partitions)
 	check(o.MaxKeys < -1 || o.MaxWindowsPerKey < -1 || o.MaxIDs < 1, "a bound is negative")
+	check(o.MaxResident < 1, "MaxResident %d is not positive", o.MaxResident)
+	check(o.Spill != nil && a.kind == perEvent, "Spill is not for PerEvent")
 	check(o.Accumulation > Retracting, "Accumulation %d is unknown", o.Accumulation)
 	check(o.KeyExpiry > 0 && a.kind != global && a.kind != counting, "KeyExpiry is for Global and Count: other windows end by themselves")
 	check(a.kind == counting && (o.Trigger != Trigger{LateCount: 1} || o.Accumulation != Accumulating),

@@ -85,7 +85,7 @@ func (o *Operator[K, V, A, R]) intoTrail(t Timestamp, v V, emit func(Result[K, R
 	if o.over(t) <= o.now {
 		return Late
 	}
-	id := o.keys.get(o.key(v), o.options.MaxKeys)
+	id := o.lookup(v)
 	if id < 0 {
 		return Refused
 	}

@@ -16,6 +16,7 @@ func keyOf(e input) string { return e.Key }
 
 func newOperator(t *testing.T, a Assigner, o Options) *Operator[string, input, tally, tally] {
 	t.Helper()
+	o = spilling(a, o)
 	op, err := New(keyOf, a, tallying{}, o)
 	if err != nil {
 		t.Fatal(err)

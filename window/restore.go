@@ -38,7 +38,9 @@ func (o *Operator[K, V, A, R]) RestoreKeys(keep func(K) bool, rs ...io.Reader) e
 			o.reset()
 			return err
 		}
-		s.apply()
+		if s.apply(); o.err != nil {
+			return o.err
+		}
 		combined, last = min(combined, s.watermark), s.last
 	}
 	if n := o.options.Partitions; n > 0 {
@@ -117,9 +119,10 @@ func (s *restoring[K, V, A, R]) apply() {
 		}
 	}
 	for id := range o.keys.made {
-		if k := o.keys.at(id); k.used && k.changed {
+		if k := o.keys.at(id); k.used && k.changed && o.load(id) {
 			k.changed = false
 			s.arm(id, k)
+			o.spill()
 		}
 	}
 }
@@ -303,6 +306,7 @@ func (s *restoring[K, V, A, R]) key() error {
 		}
 		o.keys.drop(id)
 	}
+	o.spill()
 	id := o.keys.get(k, 0)
 	return s.state(id, o.keys.at(id))
 }

@@ -279,7 +279,7 @@ func (o *Operator[K, V, A, R]) intoSlices(t Timestamp, v V, emit func(Result[K, 
 	if last < kept {
 		return o.missed(t)
 	}
-	id := o.keys.get(o.key(v), o.options.MaxKeys)
+	id := o.lookup(v)
 	if id < 0 {
 		return Refused
 	}
@@ -373,6 +373,7 @@ func (o *Operator[K, V, A, R]) fireShared(at Timestamp, emit func(Result[K, R]))
 		for _, r := range some {
 			o.fireKey(r, at, emit)
 		}
+		o.spill()
 	}
 	z.timers.release(b)
 	c := &o.carried
@@ -395,6 +396,7 @@ func (o *Operator[K, V, A, R]) fireCarried(fresh []ranked, at Timestamp, emit fu
 	}
 	for i := range list {
 		if i%nearby == 0 {
+			o.spill()
 			o.fetchStale(list[i:min(i+nearby, len(list))], n)
 		}
 		c := &list[i]
@@ -437,6 +439,9 @@ func (o *Operator[K, V, A, R]) fireKey(r ranked, at Timestamp, emit func(Result[
 
 // fireWindow fires a window of a key, and sees to it that the next one will.
 func (o *Operator[K, V, A, R]) fireWindow(r ranked, n int64, emit func(Result[K, R])) {
+	if !o.load(r.id) {
+		return
+	}
 	z, s := o.sliding, o.keys.at(r.id)
 	c := s.cells
 	s.changed = true

@@ -65,7 +65,7 @@ func (o *Operator[K, V, A, R]) snapshot(w io.Writer, changes bool) error {
 	o.snapshotHead(s)
 	var acc []byte
 	for _, id := range o.keys.sorted(changes) {
-		acc = o.snapshotKey(s, o.keys.at(id), acc)
+		acc = o.snapshotKey(s, id, acc)
 	}
 	if changes {
 		for _, k := range o.keys.lost() {
@@ -80,6 +80,9 @@ func (o *Operator[K, V, A, R]) snapshot(w io.Writer, changes bool) error {
 	s.end()
 	if s.err == nil {
 		s.err = s.w.Flush()
+	}
+	if o.err != nil {
+		return o.err
 	}
 	if s.err != nil {
 		o.saved = digest{}
@@ -129,9 +132,21 @@ func flag(set bool, bit uint64) uint64 {
 	return 0
 }
 
-func (o *Operator[K, V, A, R]) snapshotKey(w *snapshotWriter, s *slot[K, A], acc []byte) []byte {
+func (o *Operator[K, V, A, R]) snapshotKey(w *snapshotWriter, id int32, acc []byte) []byte {
+	s := o.keys.at(id)
 	w.begin(frameKey)
 	w.buf = appendKey(w.buf, s.key, o.keys.order.number)
+	if !s.spilled {
+		acc = o.snapshotState(w, s, acc)
+	} else if _, ok := o.read(id); ok {
+		w.buf = append(w.buf, o.loading.f.b...)
+	}
+	w.end()
+	return acc
+}
+
+// snapshotState appends what a key has.
+func (o *Operator[K, V, A, R]) snapshotState(w *snapshotWriter, s *slot[K, A], acc []byte) []byte {
 	w.int(int64(s.last))
 	w.int(int64(s.expiry))
 	w.uint(uint64(len(s.entries)))
@@ -164,7 +179,6 @@ func (o *Operator[K, V, A, R]) snapshotKey(w *snapshotWriter, s *slot[K, A], acc
 	if o.assigner.kind == perEvent {
 		acc = o.snapshotTrail(w, s.trail, acc)
 	}
-	w.end()
 	return acc
 }
 
