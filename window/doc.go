@@ -80,7 +80,8 @@
 //
 // A key is forgotten when its last window is over; for Global and Count, which do not end, by KeyExpiry. MaxKeys, MaxWindowsPerKey and
 // MaxIDs bound what is kept; an event beyond is Refused and counted, and nothing that is already there is lost. How large an accumulator
-// can be is up to the aggregate.
+// can be is up to the aggregate. Spill keeps the windows of all but MaxResident keys outside of memory, in package window/spill's case on
+// disk; the keys themselves, and when they are due, stay.
 //
 // Snapshot writes all of it key by key, with a version and checksums, and SnapshotChanges what has changed since; Restore reads the one and
 // what follows it and goes on as if nothing had happened, and RestoreKeys moves keys between operators. The accumulators encode themselves
