@@ -52,9 +52,9 @@ func TestChangesAnywhere(t *testing.T) {
 	for i, c := range snapshotCases {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			c.o.Watermark = BoundedOutOfOrderness(8)
-			runs := 40
+			runs := 12
 			if spillTo != nil {
-				runs = 10
+				runs = 3
 			}
 			for range runs {
 				records := stream(r, 120)
