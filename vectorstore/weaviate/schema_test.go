@@ -26,7 +26,7 @@ func TestServerEnsure(t *testing.T) {
 		},
 		Properties: []classProperty{
 			{Name: "n", DataType: []string{"text"}},
-			{Name: "where", DataType: []string{"blobHash"}},
+			{Name: "where", DataType: []string{o.Collection}},
 			{Name: versionProperty, DataType: []string{"int"}},
 			Property{Name: "d", DataType: Object, Nested: []Property{{Name: "x", DataType: Int}}}.class(),
 		},
@@ -46,7 +46,7 @@ func TestServerEnsure(t *testing.T) {
 	for _, want := range []string{
 		o.Collection, "vector text_vector: index is flat; want hnsw",
 		"vector text_vector: distance is dot; want cosine", "property n: type is text; want int",
-		"property tidemark_version: type is int; want text", "property where: type is blobHash; want a type that is supported",
+		"property tidemark_version: type is int; want text", "property where: type is " + o.Collection + "; want a type that is supported",
 		"property d.x: type is int; want text", "property d.y is missing",
 	} {
 		if !strings.Contains(err.Error(), want) {
