@@ -269,7 +269,7 @@ func TestStatefulCrashes(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			values := keyedValues(200, 7)
+			values := keyedValues(100, 7)
 			p := keyed(t, c, in)
 			for from := 0; from < len(values); from += 10 {
 				sendAll(t, p, values[from:from+10])
