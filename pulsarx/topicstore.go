@@ -21,7 +21,7 @@ import (
 // TopicStoreOptions configure a TopicStore. Topic is required.
 type TopicStoreOptions struct {
 	// Topic is what the names of the store's topics begin with; a short name is persistent://public/default/name. Their namespace needs
-	// no retention; a time to live does them no harm.
+	// no retention.
 	Topic string
 	// ChunkBytes is the size of the messages that a checkpoint is cut into; 1 MiB by default. With 1 KiB more, the broker's
 	// maxMessageSize must allow it.
