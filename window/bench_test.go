@@ -47,7 +47,13 @@ func summing(b *testing.B, a Assigner) *sumOperator {
 }
 
 // BenchmarkWindows runs the events of the Flink anchor. What no implementation can avoid is a look-up of the key in a hash table and a cache
-// miss or two for its state, which "floor" measures: the same keys, a map, one addition. events/s and allocs/event are of one core.
+// miss or two for its state, which "floor" measures: the same keys, a map, one addition.
+//
+// On two cores of an AMD EPYC, otherwise quiet, the floor was 102 M events/s with 1,000 keys and 22 M with 100,000; tumbling windows
+// were 7 and 8 times slower than it (15 M and 2.7 M), sliding ones 10 and 31 times (each event of 100,000 keys is in nine results), sessions 22
+// and 11 times. With 100,000 keys an event waits for memory three times: for the index, the slot, and the first window or slices; a result
+// waits for the last two again, 32 keys at once. Of its own memory a key of a tumbling sum has 250 bytes, 67 in a snapshot
+// (BenchmarkSnapshot). What is allocated is for keys and slices that are seen first.
 func BenchmarkWindows(b *testing.B) {
 	const n = 400_000
 	for _, keys := range []int{1000, 100_000} {
