@@ -10,7 +10,10 @@
 // A model is a folder as sentence-transformers or transformers saves it: TextOptions.Dir. Where it has an ONNX file, that is run. Else
 // the graph is built here from model.safetensors and config.json, for the model types bert, roberta, xlm-roberta, camembert, distilbert
 // and mpnet, with weights in float32, float16 or bfloat16: no Python and no export are needed, and the weights stay in their file, which
-// ONNX Runtime maps into memory (so replace it by renaming another one over it, never by writing into it).
+// ONNX Runtime maps into memory (so replace it by renaming another one over it, never by writing into it). They may lie in several
+// files, which model.safetensors.index.json names; one that is missing or outside of the folder, and a tensor that is in two or not where
+// the index says, is ErrModel. The fingerprint is over the bytes of the files: the same weights split otherwise make the same vectors, and
+// have another one.
 //
 // modules.json leads to the pooling (mean, cls, max, last token, weighted mean), to normalization, and to the limit of tokens: as there,
 // max_seq_length in sentence_bert_config.json (or its older names, such as sentence_distilbert_config.json), or else model_max_length

@@ -143,7 +143,8 @@ type encoder struct {
 	config  encoderConfig
 	names   architecture
 	weights weights
-	prefix  string // what the names in the file begin with
+	folder  string // of the weights
+	prefix  string // what the names in the files begin with
 	int8    bool
 	signed  bool    // with int8: the weights' codes have a sign
 	loud    []int64 // with int8: the components of a token's vector that are multiplied as they are
@@ -166,18 +167,11 @@ func readEncoder(f folder) (encoderConfig, weights, error) {
 	if _, err := readJSON(filepath.Join(f.transformer, "config.json"), &c); err != nil {
 		return c, weights{}, err
 	}
-	path, err := filepath.EvalSymlinks(f.graph) // ONNX Runtime follows no link out of a folder
-	if err != nil {
-		return c, weights{}, fmt.Errorf("%w: %w", ErrModel, err)
-	}
-	w, err := readWeights(path)
-	if err != nil {
-		err = fmt.Errorf("%w: %w", ErrModel, err)
-	}
+	w, err := readWeights(f.graph)
 	return c.withDefaults(), w, err
 }
 
-// buildGraph returns an ONNX model. The weights stay in their file, but for those that are quantized.
+// buildGraph returns an ONNX model. The weights stay in their files, but for those that are quantized.
 func buildGraph(c encoderConfig, w weights, precision Precision) (model []byte, g graph, err error) {
 	if err := c.validate(); err != nil {
 		return nil, graph{}, err
@@ -190,6 +184,7 @@ func buildGraph(c encoderConfig, w weights, precision Precision) (model []byte, 
 
 func (e *encoder) build() (model []byte, g graph, err error) {
 	c, w := e.config, e.weights
+	e.folder = w.folder()
 	if _, is := w.tensors["embeddings.word_embeddings.weight"]; !is {
 		e.prefix = e.names.prefix
 	}
@@ -215,13 +210,17 @@ func (e *encoder) build() (model []byte, g graph, err error) {
 	return e.model(), g, nil
 }
 
-// weight adds a tensor of the file. Its shape must be the one given; -1 is any.
+// weight adds a tensor of the files. Its shape must be the one given; -1 is any.
 func (e *encoder) weight(name string, shape ...int64) string {
 	t := e.find(name, shape...)
 	if e.err != nil {
 		return ""
 	}
-	added := e.external(name, e.weights, t)
+	path, err := filepath.Rel(e.folder, t.file)
+	if err != nil {
+		e.err = fmt.Errorf("%w: %w", ErrModel, err)
+	}
+	added := e.external(name, path, t)
 	if t.elem != elemFloat32 {
 		added = e.node("Cast", []string{added}, attribute{"to", int64(elemFloat32)}) // once, when ONNX Runtime loads the graph
 	}
@@ -237,8 +236,10 @@ func (e *encoder) find(name string, shape ...int64) tensor {
 	case e.err != nil:
 	case !is:
 		e.err = fmt.Errorf("%w: %s has no weight %s", ErrModel, e.weights.path, e.prefix+name)
+	case t.elem == 0:
+		e.err = fmt.Errorf("%w: %s: weight %s of the type %.20q; known are %s", ErrUnsupported, t.file, e.prefix+name, t.dtype, sorted(dtypes))
 	case !slices.EqualFunc(t.shape, shape, func(have, want int64) bool { return have == want || want < 0 && have > 0 }):
-		e.err = fmt.Errorf("%w: %s: weight %s has the shape %v, wanted %v", ErrModel, e.weights.path, e.prefix+name, t.shape, shape)
+		e.err = fmt.Errorf("%w: %s: weight %s has the shape %v, wanted %v", ErrModel, t.file, e.prefix+name, t.shape, shape)
 	}
 	return t
 }

@@ -35,73 +35,78 @@ type engine struct {
 	running sync.WaitGroup // calls that have begun; added to only under mu while not closed
 }
 
-// openEngine reads everything of the folder that needs no runtime library. built is the graph, where one was built.
-func openEngine(o TextOptions) (e *engine, built []byte, err error) {
+// builtGraph is an ONNX model that was built here, and the folder of its weights; nothing, where there is a file with the graph.
+type builtGraph struct {
+	model  []byte
+	folder string
+}
+
+// openEngine reads everything of the folder that needs no runtime library, and builds the graph where there is none.
+func openEngine(o TextOptions) (e *engine, built builtGraph, err error) {
 	f, err := readFolder(o.Dir, o.File)
 	if err != nil {
-		return nil, nil, err
+		return nil, builtGraph{}, err
 	}
 	if o.MaxLength > 0 && (f.limit == 0 || o.MaxLength < f.limit) {
 		f.limit = o.MaxLength
 	}
 	if f.limit == 0 {
-		return nil, nil, fmt.Errorf("%w: %s: no file says how long a text may be: set TextOptions.MaxLength", ErrModel, o.Dir)
+		return nil, builtGraph{}, fmt.Errorf("%w: %s: no file says how long a text may be: set TextOptions.MaxLength", ErrModel, o.Dir)
 	}
 	if o.Pooling != "" {
 		f.pooling = o.Pooling
 	}
 	if o.Dimensions > f.dimensions {
-		return nil, nil, fmt.Errorf("%w: TextOptions.Dimensions is %d, but the model has %d", ErrUnsupported, o.Dimensions, f.dimensions)
+		return nil, builtGraph{}, fmt.Errorf("%w: TextOptions.Dimensions is %d, but the model has %d", ErrUnsupported, o.Dimensions, f.dimensions)
 	}
 	e = &engine{options: o, folder: f, batchTokens: o.BatchTokens, slots: make(chan []float32, runtime.GOMAXPROCS(0))}
 	for range cap(e.slots) {
 		e.slots <- nil
 	}
 	if e.telemetry, err = newTelemetry(o.MeterProvider); err != nil {
-		return nil, nil, err
+		return nil, builtGraph{}, err
 	}
 	if built, err = e.openGraph(); err != nil {
-		return nil, nil, err
+		return nil, builtGraph{}, err
 	}
 	return e, built, e.openTokenizer()
 }
 
 // openGraph reads the graph, or builds it.
-func (e *engine) openGraph() (built []byte, err error) {
+func (e *engine) openGraph() (built builtGraph, err error) {
 	if e.folder.built() {
 		c, w, err := readEncoder(e.folder)
 		if err != nil {
-			return nil, err
+			return built, err
 		}
 		model, g, err := buildGraph(c, w, e.options.Precision)
 		if err != nil {
-			return nil, err
+			return built, err
 		}
-		e.folder.graph = w.path
 		if e.options.Precision == Int8 {
 			e.batchTokens = min(e.batchTokens, exactTokens(c.HiddenSize/c.Heads))
 		}
 		e.signature = signature{inputs: names(g.inputs), output: hiddenOutput, elem: elemFloat32, packed: true}
-		e.fingerprint, err = fingerprintBuilt(e.folder, c, e.options.Precision)
+		e.fingerprint, err = fingerprintBuilt(e.folder, c, w, e.options.Precision)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrModel, err)
+			return built, fmt.Errorf("%w: %w", ErrModel, err)
 		}
-		return model, nil
+		return builtGraph{model, w.folder()}, nil
 	}
 	g, err := readGraph(e.folder.graph)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrModel, err)
+		return built, fmt.Errorf("%w: %w", ErrModel, err)
 	}
 	if e.signature, err = sign(g, e.folder.dimensions); err != nil {
-		return nil, fmt.Errorf("%w (%s)", err, e.folder.graph)
+		return built, fmt.Errorf("%w (%s)", err, e.folder.graph)
 	}
 	if e.quantizing = g.companyOp; e.quantizing != "" {
 		e.batchTokens = -1 // a text alone, so that its company never changes its vector
 	}
 	if e.fingerprint, err = fingerprint(e.folder, g, e.signature); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrModel, err)
+		return built, fmt.Errorf("%w: %w", ErrModel, err)
 	}
-	return nil, nil
+	return built, nil
 }
 
 func (e *engine) openTokenizer() (err error) {

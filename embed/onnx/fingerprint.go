@@ -23,9 +23,9 @@ func fingerprint(f folder, g graph, s signature) (string, error) {
 	return hashFiles(h, files)
 }
 
-// fingerprintBuilt changes with the weights that a graph is built from, what config.json says of them, the precision and the tokenizer,
-// and not with the way in which graphs are written: it stands beside stored vectors.
-func fingerprintBuilt(f folder, c encoderConfig, p Precision) (string, error) {
+// fingerprintBuilt changes with the bytes of the weights' files that a graph is built from, in the order of their names, what config.json
+// says of them, the precision and the tokenizer, and not with the way in which graphs are written: it stands beside stored vectors.
+func fingerprintBuilt(f folder, c encoderConfig, w weights, p Precision) (string, error) {
 	precision := p.String()
 	if p == Int8 {
 		precision += " 2" // the way of rounding: raise it with each change that moves vectors
@@ -33,7 +33,7 @@ func fingerprintBuilt(f folder, c encoderConfig, p Precision) (string, error) {
 	h := sha256.New()
 	h.Write(fmt.Appendf(nil, "built %s size %d layers %d heads %d activation %s epsilon %g buckets %d padding %d precision %s\n",
 		c.ModelType, c.HiddenSize, c.Layers, c.Heads, c.Activation, c.Epsilon, c.Buckets, f.padID, precision))
-	return hashFiles(h, []string{f.tokenizer, f.graph})
+	return hashFiles(h, append([]string{f.tokenizer}, w.files...))
 }
 
 func hashFiles(h hash.Hash, paths []string) (string, error) {

@@ -22,7 +22,7 @@ type folder struct {
 	name          string
 	architecture  string // model_type of config.json
 	transformer   string // the folder with the files of the transformer
-	graph         string // path of the ONNX file or of model.safetensors
+	graph         string // path of the ONNX file, of model.safetensors or of its index
 	tokenizer     string // path of tokenizer.json
 	pooling       Pooling
 	normalize     bool
@@ -37,7 +37,10 @@ type folder struct {
 }
 
 // built says that the graph is built from weights.
-func (f folder) built() bool { return filepath.Base(f.graph) == weightsFile }
+func (f folder) built() bool { return slices.Contains(weightsFiles, filepath.Base(f.graph)) }
+
+// weightsFiles are the names of weights; model.safetensors stands for both.
+var weightsFiles = []string{weightsFile, indexFile}
 
 // module is an entry of modules.json.
 type module struct {
@@ -323,6 +326,9 @@ func findGraph(dir, file string) (string, error) {
 			return "", fmt.Errorf("%w: File %q is not inside the folder", ErrModel, file)
 		}
 		path := filepath.Join(dir, file)
+		if file == weightsFile {
+			path = findWeights(dir)
+		}
 		if _, err := os.Stat(path); err != nil {
 			return "", fmt.Errorf("%w: %w", ErrModel, err)
 		}
@@ -343,7 +349,7 @@ func findGraph(dir, file string) (string, error) {
 	}
 	switch len(others) {
 	case 0:
-		if path := filepath.Join(dir, weightsFile); exists(path) {
+		if path := findWeights(dir); exists(path) {
 			return path, nil
 		}
 		return "", fmt.Errorf("%w: %s holds neither model.onnx nor onnx/model.onnx nor %s", ErrModel, dir, weightsFile)
@@ -351,6 +357,15 @@ func findGraph(dir, file string) (string, error) {
 		return filepath.Join(dir, filepath.FromSlash(others[0])), nil
 	}
 	return "", fmt.Errorf("%w: %s holds several ONNX files %v: name one by TextOptions.File", ErrModel, dir, others)
+}
+
+// findWeights answers where the weights are: model.safetensors, else its index.
+func findWeights(dir string) string {
+	path, index := filepath.Join(dir, weightsFile), filepath.Join(dir, indexFile)
+	if !exists(path) && exists(index) {
+		return index
+	}
+	return path
 }
 
 func exists(path string) bool {

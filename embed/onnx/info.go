@@ -4,7 +4,7 @@ package onnx
 type Info struct {
 	// Architecture is model_type of config.json, such as "bert"; empty where that says nothing.
 	Architecture string
-	// Graph is the ONNX file that runs, or the file of the weights that the graph was built from.
+	// Graph is the ONNX file that runs, or model.safetensors or its index, of whose weights the graph was built.
 	Graph string
 	// Built says that the graph was built from weights.
 	Built bool

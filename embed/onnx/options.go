@@ -5,17 +5,19 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 
 	"go.opentelemetry.io/otel/metric"
 )
 
 // TextOptions configures NewText. The zero value is the default model on a library that comes by itself: see the package doc.
 type TextOptions struct {
-	// Dir is a model's folder: config.json, tokenizer.json, an ONNX file or model.safetensors, and what sentence-transformers adds to
-	// them. Empty: all-MiniLM-L6-v2, downloaded once.
+	// Dir is a model's folder: config.json, tokenizer.json, an ONNX file or model.safetensors (or its index and the files that this
+	// names), and what sentence-transformers adds to them. Empty: all-MiniLM-L6-v2, downloaded once.
 	Dir string
 	// File is the ONNX file inside the transformer's folder, or model.safetensors. Empty: model.onnx, else onnx/model.onnx, else the only
-	// *.onnx in the two places (several are an error), else model.safetensors. With Int8, always model.safetensors.
+	// *.onnx in the two places (several are an error), else model.safetensors. With Int8, always model.safetensors. Where there is no
+	// model.safetensors, the name stands for model.safetensors.index.json.
 	File string
 	// Library is the path of ONNX Runtime's shared library, 1.29 or newer. Empty: the variable ONNXRUNTIME_LIB, else 1.31.1 is
 	// downloaded once. A process has one: see the package doc.
@@ -127,6 +129,6 @@ func (o TextOptions) validate() error {
 	check(o.Precision == FP32 || o.Precision == Int8, "Precision", o.Precision)
 	check(o.LongTexts >= CutLong && o.LongTexts <= RejectLong, "LongTexts", int(o.LongTexts))
 	check(o.Pooling == "" || o.Pooling.known(), "Pooling", string(o.Pooling))
-	check(o.Precision != Int8 || o.File == weightsFile, "File", o.File+", but only "+weightsFile+" can be quantized")
+	check(o.Precision != Int8 || slices.Contains(weightsFiles, o.File), "File", o.File+", but only "+weightsFile+" can be quantized")
 	return errors.Join(append(errs, o.Provider.validate())...)
 }

@@ -114,7 +114,7 @@ func (e *encoder) numbers(name string, shape ...int64) []float32 {
 	if e.err != nil {
 		return nil
 	}
-	numbers, err := e.weights.floats(t)
+	numbers, err := t.floats()
 	if err != nil {
 		e.err = fmt.Errorf("%w: %w", ErrModel, err)
 	}

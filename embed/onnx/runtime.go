@@ -54,8 +54,8 @@ func loadLibrary(path, from string) error {
 	return nil
 }
 
-// newSession loads the graph at path; built is the graph, where path holds only its weights.
-func newSession(path string, built []byte, s signature, o TextOptions) (*ort.DynamicAdvancedSession, error) {
+// newSession loads the graph at path, or the one that was built from the weights there.
+func newSession(path string, built builtGraph, s signature, o TextOptions) (*ort.DynamicAdvancedSession, error) {
 	options, err := ort.NewSessionOptions()
 	if err != nil {
 		return nil, fmt.Errorf("onnx: session options: %w", err)
@@ -68,12 +68,12 @@ func newSession(path string, built []byte, s signature, o TextOptions) (*ort.Dyn
 		return nil, fmt.Errorf("%w: %s: %w", ErrProvider, o.Provider.Name, oneLine(err))
 	}
 	var session *ort.DynamicAdvancedSession
-	if built == nil {
+	if built.model == nil {
 		session, err = ort.NewDynamicAdvancedSession(path, s.inputs, []string{s.output}, options)
 	} else {
-		err = options.AddSessionConfigEntry("session.model_external_initializers_file_folder_path", filepath.Dir(path))
+		err = options.AddSessionConfigEntry("session.model_external_initializers_file_folder_path", built.folder)
 		if err == nil {
-			session, err = ort.NewDynamicAdvancedSessionWithONNXData(built, s.inputs, []string{s.output}, options)
+			session, err = ort.NewDynamicAdvancedSessionWithONNXData(built.model, s.inputs, []string{s.output}, options)
 		}
 	}
 	if err != nil && o.Provider.Name != CPU && strings.Contains(err.Error(), "fallback") {

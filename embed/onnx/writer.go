@@ -101,12 +101,12 @@ func (g *graphWriter) name(of string) string {
 	return fmt.Sprintf("%s_%d", of, g.names)
 }
 
-// external adds an initializer whose numbers lie in the file of the weights. TensorProto: dims = 1, data_type = 2, name = 8,
+// external adds an initializer whose numbers lie in a file, by its path from the folder that ONNX Runtime is told. TensorProto: dims = 1, data_type = 2, name = 8,
 // external_data = 13 (key = 1, value = 2), data_location = 14.
-func (g *graphWriter) external(name string, w weights, t tensor) string {
+func (g *graphWriter) external(name, path string, t tensor) string {
 	m := tensorHead(name, t.elem, t.shape)
 	for _, entry := range [][2]string{
-		{"location", filepath.Base(w.path)}, {"offset", fmt.Sprint(t.from)}, {"length", fmt.Sprint(t.size)},
+		{"location", filepath.ToSlash(path)}, {"offset", fmt.Sprint(t.from)}, {"length", fmt.Sprint(t.size)},
 	} {
 		m = appendBytes(m, 13, appendText(appendText(nil, 1, entry[0]), 2, entry[1]))
 	}
