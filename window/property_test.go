@@ -2,6 +2,7 @@ package window
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -14,7 +15,7 @@ import (
 
 func keyOf(e input) string { return e.Key }
 
-func newOperator(t *testing.T, a Assigner, o Options) *Operator[string, input, tally, tally] {
+func newOperator(t testing.TB, a Assigner, o Options) *Operator[string, input, tally, tally] {
 	t.Helper()
 	o = spilling(a, o)
 	op, err := New(keyOf, a, tallying{}, o)
@@ -357,17 +358,22 @@ func FuzzRestore(f *testing.F) {
 		if err != nil {
 			f.Fatal(err)
 		}
-		r := rand.New(rand.NewPCG(uint64(i), 1))
-		for _, e := range stream(r, 30) {
+		var b bytes.Buffer // a snapshot, then with changes
+		for n, e := range stream(rand.New(rand.NewPCG(uint64(i), 1)), 30) {
 			if _, err := op.ProcessID(0, Timestamp(e.TS), fmt.Sprint(e.TS), e, func(Result[string, tally]) {}); err != nil {
 				f.Fatal(err)
 			}
+			if n%10 < 9 {
+				continue
+			}
+			if err := op.SnapshotChanges(&b); err != nil {
+				f.Fatal(err)
+			}
+			if err := newOperator(f, a, options(i)).Restore(bytes.NewReader(resummed(b.Bytes()))); err != nil {
+				f.Fatal(err) // or resummed would hide what it is to show
+			}
+			f.Add(bytes.Clone(b.Bytes()), uint8(i))
 		}
-		var b bytes.Buffer
-		if err := op.Snapshot(&b); err != nil {
-			f.Fatal(err)
-		}
-		f.Add(b.Bytes(), uint8(i))
 	}
 	f.Fuzz(func(t *testing.T, b []byte, which uint8) {
 		i := int(which) % len(assigners)
@@ -388,17 +394,26 @@ func FuzzRestore(f *testing.F) {
 	})
 }
 
-// resummed is a snapshot with right checksums, as far as its frames go.
+// resummed is a snapshot and its changes with right checksums, and digests of the snapshot before, as far as the frames go.
 func resummed(b []byte) []byte {
 	out := append([]byte(nil), b...)
-	for i := len(snapshotMagic); i < len(out); {
-		n, size := binary.Uvarint(out[i:])
-		if size <= 0 || n > uint64(len(out)) || i+size+int(n)+4 > len(out) {
-			break
+	var before digest
+	for i := len(snapshotMagic); i < len(out); i += len(snapshotMagic) {
+		sums := sha256.New()
+		for kind := byte(0); kind != frameEnd; {
+			n, size := binary.Uvarint(out[i:])
+			if size <= 0 || n == 0 || n > uint64(len(out)) || i+size+int(n)+4 > len(out) {
+				return out
+			}
+			payload, sum := out[i+size:i+size+int(n)], out[i+size+int(n):i+size+int(n)+4]
+			if kind = payload[0]; kind == frameFollows {
+				copy(payload[1:], before[:])
+			}
+			binary.LittleEndian.PutUint32(sum, crc32.Checksum(payload, castagnoli))
+			sums.Write(sum)
+			i += size + int(n) + 4
 		}
-		i += size
-		binary.LittleEndian.PutUint32(out[i+int(n):], crc32.Checksum(out[i:i+int(n)], castagnoli))
-		i += int(n) + 4
+		before = digest(sums.Sum(nil))
 	}
 	return out
 }

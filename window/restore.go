@@ -351,8 +351,11 @@ func (s *restoring[K, V, A, R]) entry(slot *slot[K, A]) error {
 	if flags&flagEmitted != 0 {
 		emitted = s.f.bytes()
 	}
-	if e.early != noTimer && (o.options.Trigger.EarlyInterval == 0 || e.early <= s.watermark) {
-		s.f.bad = true // it would have fired
+	if e.early != noTimer && (o.options.Trigger.EarlyInterval == 0 || e.early <= s.watermark || e.early >= e.window.last()) {
+		s.f.bad = true // it would have fired, or with the window
+	}
+	if e.late && (!o.options.Deterministic || e.pending || e.early != noTimer) {
+		s.f.bad = true // late events fire by themselves, when nothing more can come
 	}
 	if s.f.bad || e.window.Start >= e.window.End || flags > 31 || e.events < 0 || e.fresh < 0 || !o.assigner.has(e.window) {
 		s.f.bad = true
