@@ -26,7 +26,7 @@ import (
 type peerFigures struct{ Batches, Alone, Latency float64 }
 
 // BenchmarkPeers embeds the same texts with the same model, on one thread and in one run, here and as fastembed does, with onnxruntime and
-// tokenizers in Python; with BENCHMARK_TORCH=1 also with sentence-transformers and both of its backends, whose torch is a large download.
+// tokenizers in Python (testdata/peers has hugot); with BENCHMARK_TORCH=1 also with sentence-transformers and both of its backends, whose torch is a large download.
 // It measures processor time, which says the same on a busy machine, and prints how many times theirs ours is.
 //
 // One run on an AMD EPYC with AVX-512 VNNI, in batches of 32 in the order of arrival: fp32 302 texts a second, 67 % of the peak of 251
