@@ -12,6 +12,7 @@ require (
 	github.com/klauspost/compress v1.19.1
 	github.com/maypok86/otter/v2 v2.4.0
 	github.com/pierrec/lz4/v4 v4.1.22
+	github.com/redis/go-redis/v9 v9.22.0
 	github.com/rivo/uniseg v0.4.7
 	github.com/weaviate/weaviate v1.27.0
 	github.com/yalue/onnxruntime_go v1.34.0

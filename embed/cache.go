@@ -25,8 +25,8 @@ type CacheOptions struct {
 	// NegativeTTL is how long the error of an input that is wrong for good is kept. Zero: 1 minute; -1: not at all.
 	NegativeTTL time.Duration
 	// Remote is asked for what is not here, before the embedder, and given what the embedder has made; nil: there is none. What it
-	// does not answer within RemoteTimeout, or answers wrong, the embedder makes; after three failures in a row it is left alone
-	// for 10 seconds.
+	// does not answer within RemoteTimeout, or answers wrong, the embedder makes, and what was wrong is replaced; after three failures
+	// in a row it is left alone for 10 seconds. A call waits for one failure at most.
 	Remote Remote
 	// RemoteTimeout bounds a request to Remote. Zero: 300 ms.
 	RemoteTimeout time.Duration
@@ -61,12 +61,12 @@ func (o CacheOptions) withDefaults() CacheOptions {
 // for good is, for NegativeTTL: an error with a method Permanent() bool that answers true, as those of vectors with NaN have
 // ([ErrVector]). The vectors it returns are the caller's own. A Cache is safe for concurrent use.
 type Cache[In any] struct {
-	embedder Embedder[In]
-	options  CacheOptions
-	local    *otter.Cache[cacheKey, cached]
-	remote   *remote // nil: none
-	model    []byte  // what the keys of its vectors begin with
-	count    func(ctx context.Context, hits int, where string)
+	embedder  Embedder[In]
+	options   CacheOptions
+	local     *otter.Cache[cacheKey, cached]
+	remote    *remote // nil: none
+	model     []byte  // what the keys of its vectors begin with
+	telemetry cacheTelemetry
 
 	mu      sync.Mutex
 	flights map[cacheKey]*flight // that are on their way
@@ -93,7 +93,7 @@ func NewCache[In any](e Embedder[In], o CacheOptions) *Cache[In] {
 	o = o.withDefaults()
 	model := e.Model()
 	c := &Cache[In]{
-		embedder: e, options: o, flights: map[cacheKey]*flight{}, count: newCacheCounter(o.MeterProvider),
+		embedder: e, options: o, flights: map[cacheKey]*flight{}, telemetry: newCacheTelemetry(o.MeterProvider),
 		model: fmt.Appendf(nil, "%q %d\n", model.Fingerprint, model.Dimensions),
 	}
 	c.local = otter.Must(&otter.Options[cacheKey, cached]{
@@ -102,7 +102,7 @@ func NewCache[In any](e Embedder[In], o CacheOptions) *Cache[In] {
 		ExpiryCalculator: expiry{o},
 	})
 	if o.Remote != nil {
-		c.remote = &remote{Remote: o.Remote, timeout: o.RemoteTimeout, ttl: o.TTL, dims: model.Dimensions}
+		c.remote = &remote{Remote: o.Remote, timeout: o.RemoteTimeout, ttl: o.TTL, dims: model.Dimensions, failed: c.telemetry.failed}
 	}
 	return c
 }
@@ -230,7 +230,7 @@ func (c *Cache[In]) look(ctx context.Context, keys []cacheKey, inputs []In, foun
 		c.flights[key] = f
 		mine.keys, mine.inputs, mine.flights = append(mine.keys, key), append(mine.inputs, inputs[i]), append(mine.flights, f)
 	}
-	c.count(ctx, hits, "memory")
+	c.telemetry.found(ctx, hits, "memory")
 	return mine, theirs
 }
 
@@ -242,16 +242,17 @@ func (c *Cache[In]) load(ctx context.Context, m missing[In], found map[cacheKey]
 	defer c.land(m)
 	results := make([]cached, len(m.keys))
 	var rest []int // what Remote has not
-	if c.remote != nil {
-		c.remote.get(ctx, m.keys, results)
-	}
+	answers := c.remote != nil && c.remote.get(ctx, m.keys, results)
 	for i := range results {
 		if results[i].vector == nil {
 			rest = append(rest, i)
 		}
 	}
-	c.count(ctx, len(results)-len(rest), "remote")
-	c.embed(ctx, m, rest, results)
+	c.telemetry.found(ctx, len(results)-len(rest), "remote")
+	made := c.embed(ctx, m, rest, results)
+	if answers && len(made.keys) > 0 {
+		c.remote.set(ctx, made.keys, made.vectors)
+	}
 	left := ctx.Err() // what failed then is a matter of this caller: others try it themselves
 	for i, r := range results {
 		if r.err == nil || left == nil {
@@ -264,28 +265,30 @@ func (c *Cache[In]) load(ctx context.Context, m missing[In], found map[cacheKey]
 	return left
 }
 
-// embed fills the results at the places of rest from the embedder, and gives Remote what is new.
-func (c *Cache[In]) embed(ctx context.Context, m missing[In], rest []int, results []cached) {
+// fresh is vectors that the embedder has made.
+type fresh struct {
+	keys    []cacheKey
+	vectors [][]float32
+}
+
+// embed fills the results at the places of rest from the embedder, and returns what it has made.
+func (c *Cache[In]) embed(ctx context.Context, m missing[In], rest []int, results []cached) (made fresh) {
 	if len(rest) == 0 {
-		return
+		return made
 	}
 	inputs := make([]In, len(rest))
 	for j, i := range rest {
 		inputs[j] = m.inputs[i]
 	}
-	vectors, errs := Each(ctx, c.embedder, inputs)
-	c.count(ctx, len(rest), "embedder")
-	var keys []cacheKey
-	var made [][]float32
+	answers, errs := Each(ctx, c.embedder, inputs)
+	c.telemetry.found(ctx, len(rest), "embedder")
 	for j, i := range rest {
-		results[i] = cached{vectors[j], errs[j]}
+		results[i] = cached{answers[j], errs[j]}
 		if errs[j] == nil {
-			keys, made = append(keys, m.keys[i]), append(made, vectors[j])
+			made.keys, made.vectors = append(made.keys, m.keys[i]), append(made.vectors, answers[j])
 		}
 	}
-	if c.remote != nil && len(keys) > 0 {
-		c.remote.set(ctx, keys, made)
-	}
+	return made
 }
 
 // land ends the flights of a caller, also after a panic of the embedder.

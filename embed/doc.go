@@ -19,10 +19,11 @@
 // # Around an embedder
 //
 // A [Batcher] puts the inputs of concurrent callers together: while the model works on a batch the next one forms, live inputs go
-// before those of a backfill ([WithPriority]), and nobody suffers from a neighbour's bad input. A [Cache] keeps vectors by content and
-// model, in bounded memory and where told in a second level that processes share ([Remote]). [Limit] keeps a paid embedder within rates
-// and a budget, and tries again what may succeed; [NewOpenAI] is one over HTTP. [Record] and [Verify] find out before a program is
-// ready that its model makes other vectors than it did. [Share] selects the keys of a canary.
+// before those of a backfill ([WithPriority]), and nobody suffers from a neighbour's bad input. A [Cache] keeps vectors by content
+// and model, in bounded memory and where told in a second level that processes share ([Remote]: the example is Redis). [Limit]
+// keeps a paid embedder within rates and a budget, and tries again what may succeed; [NewOpenAI] is one over HTTP. [Record] and
+// [Verify] find out before a program is ready that its model makes other vectors than it did. [Share] selects the keys of a
+// canary.
 // [Each] is for whoever wraps an embedder: one checked vector or error for each input.
 //
 //	texts := embed.NewCache(embed.NewBatcher(model, embed.BatcherOptions{MaxTokens: 1024}), embed.CacheOptions{})
@@ -41,6 +42,7 @@
 //	embed.batcher.queue.inputs    inputs that wait
 //	embed.batcher.rejected        inputs that found the queue full
 //	embed.cache.inputs            different inputs, by embed.cache.source: memory, remote, embedder
+//	embed.cache.remote.failures   requests to Remote that failed (error.type timeout or error), and values that are no vectors (value)
 //	embed.limit.tokens            tokens that were sent to a limited embedder
 //	embed.limit.spent             what they cost, in the currency of the price
 //

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// Remote is a second level of a [Cache] that several processes share, such as Redis. Implementations are safe for concurrent use.
+// Remote is a second level of a [Cache] that several processes share, such as Redis, for which the example has the whole code.
+// Implementations are safe for concurrent use. Their errors cost a request, and no vector; they are counted and not logged.
 type Remote interface {
 	// Get returns a value for each key, in their order; nil: there is none.
 	Get(ctx context.Context, keys []string) ([][]byte, error)
@@ -23,6 +24,7 @@ type remote struct {
 	Remote
 	timeout, ttl time.Duration
 	dims         int
+	failed       func(ctx context.Context, n int, why string)
 
 	mu       sync.Mutex
 	failures int       // in a row
@@ -36,9 +38,9 @@ const (
 
 var errRemote = errors.New("embed: the remote cache answered something else")
 
-// get fills results with what Remote has of keys.
-func (r *remote) get(ctx context.Context, keys []cacheKey, results []cached) {
-	r.try(ctx, func(ctx context.Context) error {
+// get fills results with what Remote has of keys, and reports whether it answered. What is no vector of the model it does not have.
+func (r *remote) get(ctx context.Context, keys []cacheKey, results []cached) bool {
+	return r.try(ctx, func(ctx context.Context) error {
 		values, err := r.Get(ctx, names(keys))
 		if err != nil {
 			return err
@@ -46,16 +48,18 @@ func (r *remote) get(ctx context.Context, keys []cacheKey, results []cached) {
 		if len(values) != len(keys) {
 			return errRemote
 		}
+		wrong := 0
 		for i, value := range values {
 			if value == nil {
 				continue
 			}
-			v, err := decodeVector(value, r.dims)
-			if err != nil {
-				return err
+			if v, err := decodeVector(value, r.dims); err != nil {
+				wrong++
+			} else {
+				results[i].vector = v
 			}
-			results[i].vector = v
 		}
+		r.failed(ctx, wrong, "value")
 		return nil
 	})
 }
@@ -69,27 +73,40 @@ func (r *remote) set(ctx context.Context, keys []cacheKey, vectors [][]float32) 
 	r.try(ctx, func(ctx context.Context) error { return r.Set(ctx, names(keys), values, r.ttl) })
 }
 
-// try makes a request, unless Remote is left alone. A caller who leaves is no failure of Remote's.
-func (r *remote) try(ctx context.Context, request func(ctx context.Context) error) {
+// try makes a request, unless Remote is left alone, and reports whether it succeeded. A caller who leaves is no failure of Remote's.
+func (r *remote) try(ctx context.Context, request func(ctx context.Context) error) bool {
 	r.mu.Lock()
 	alone := time.Now().Before(r.until)
 	r.mu.Unlock()
 	if alone {
-		return
+		return false
 	}
 	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	err := request(limited)
+	if err != nil && ctx.Err() != nil {
+		return false
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	switch {
-	case err == nil:
+	if err == nil {
 		r.failures = 0
-	case ctx.Err() == nil:
-		if r.failures++; r.failures >= remoteFailures {
-			r.failures, r.until = 0, time.Now().Add(remotePause)
-		}
+		return true
 	}
+	r.failed(ctx, 1, reason(err))
+	if r.failures++; r.failures >= remoteFailures {
+		r.failures, r.until = 0, time.Now().Add(remotePause)
+	}
+	return false
+}
+
+// reason is what a failure is counted as.
+func reason(err error) string {
+	var timeout interface{ Timeout() bool } // also context.DeadlineExceeded
+	if errors.As(err, &timeout) && timeout.Timeout() {
+		return "timeout"
+	}
+	return "error"
 }
 
 func names(keys []cacheKey) []string {
@@ -113,7 +130,7 @@ func encodeVector(v []float32) []byte {
 }
 
 func decodeVector(data []byte, dims int) ([]float32, error) {
-	if len(data)%4 != 1 || data[0] != vectorVersion {
+	if len(data)%4 != 1 || data[0] != vectorVersion || dims > 0 && len(data) != 1+4*dims {
 		return nil, errRemote
 	}
 	v := make([]float32, len(data)/4)

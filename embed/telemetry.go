@@ -103,15 +103,27 @@ func (t *batcherTelemetry) queued(n int) { t.length.Add(context.Background(), in
 
 func (t *batcherTelemetry) rejected(ctx context.Context, n int) { t.rejections.Add(ctx, int64(n)) }
 
-// newCacheCounter returns what counts the inputs of a Cache by where their vectors were found.
-func newCacheCounter(p metric.MeterProvider) func(ctx context.Context, hits int, where string) {
+// cacheTelemetry has the instruments of a Cache.
+type cacheTelemetry struct{ inputs, failures metric.Int64Counter }
+
+func newCacheTelemetry(p metric.MeterProvider) cacheTelemetry {
 	in := newInstruments(p)
 	defer in.report()
-	inputs := in.counter("embed.cache.inputs", "{input}", "Different inputs by where their vectors came from.")
-	return func(ctx context.Context, hits int, where string) {
-		if hits > 0 {
-			inputs.Add(ctx, int64(hits), metric.WithAttributes(attribute.String("embed.cache.source", where)))
-		}
+	return cacheTelemetry{
+		inputs:   in.counter("embed.cache.inputs", "{input}", "Different inputs by where their vectors came from."),
+		failures: in.counter("embed.cache.remote.failures", "{failure}", "Requests to Remote that failed, and values of it that are no vectors."),
+	}
+}
+
+func (t cacheTelemetry) found(ctx context.Context, n int, where string) {
+	if n > 0 {
+		t.inputs.Add(ctx, int64(n), metric.WithAttributes(attribute.String("embed.cache.source", where)))
+	}
+}
+
+func (t cacheTelemetry) failed(ctx context.Context, n int, why string) {
+	if n > 0 {
+		t.failures.Add(ctx, int64(n), metric.WithAttributes(attribute.String("error.type", why)))
 	}
 }
 

@@ -4,7 +4,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"log/slog"
+	"net"
 	"regexp"
 	"strings"
 	"testing"
@@ -50,6 +52,28 @@ func TestPostgres(t *testing.T) {
 	err := connect(t, server).QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&left)
 	if err != nil || left || name == "" {
 		t.Errorf("after the test the database %q is left: %t, %v", name, left, err)
+	}
+}
+
+func TestRedis(t *testing.T) {
+	t.Parallel()
+	address, kill := servicetest.Redis(t)
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = conn.Close() }()
+	answer := make([]byte, 7)
+	if _, err := conn.Write([]byte("PING\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "+PONG\r\n" {
+		t.Errorf("answer %q, error %v", answer, err)
+	}
+	kill()
+	kill()
+	if n, err := conn.Read(answer); err == nil {
+		t.Errorf("it lives, and says %q", answer[:n])
 	}
 }
 
