@@ -41,7 +41,7 @@ var peerWindows = map[string]Assigner{
 	"session":  Session(500 * time.Millisecond),
 }
 
-// peerRun processes the events from-th by step, up to n.
+// peerRun processes the events of partition from, of step partitions that share n events and their keys.
 func peerRun(tb testing.TB, a Assigner, keys, from, step, n int64) (f figure) {
 	tb.Helper()
 	op, err := New(func(e peerEvent) int64 { return e.key }, a, aggregate.Sum(func(e peerEvent) float64 { return float64(e.value) }),
@@ -53,7 +53,8 @@ func peerRun(tb testing.TB, a Assigner, keys, from, step, n int64) (f figure) {
 	emit := func(r Result[int64, float64]) { f.Results, sum = f.Results+1, sum+r.Value }
 	began := time.Now()
 	for i := from; i < n; i += step {
-		e := peerEventAt(i, keys)
+		e := peerEventAt(i, keys/step)
+		e.key = e.key*step + from
 		if outcome, err := op.Process(0, TimestampOfMillis(e.at), e, emit); err != nil || outcome != Accepted {
 			tb.Fatal(outcome, err)
 		}
@@ -66,7 +67,7 @@ func peerRun(tb testing.TB, a Assigner, keys, from, step, n int64) (f figure) {
 
 // BenchmarkPeers has Flink and bytewax process the same events beside this package, and checks that all count the same. Flink runs
 // source, window and sink chained in one thread, without an exchange and checkpoints; this package gets one processor, on which its
-// garbage collector runs as well. 2cores is two operators with half of the events each, in two goroutines.
+// garbage collector runs as well. 2cores is two operators with half of the keys and events each, in two goroutines.
 //
 // A pass is short: TIDEMARK_BENCH_EVENTS=5000000 measures what the JVM does when it is warm.
 func BenchmarkPeers(b *testing.B) {
