@@ -71,7 +71,8 @@ func checkDecoder(d any) (codec bool, err error) {
 
 // Run receives messages, decodes them and calls h with batches of up to MaxBatch messages from Workers goroutines, until ctx ends
 // or Close is called. Then it hands out nothing more, lets the handlers that run finish within DrainTimeout, sends their
-// acknowledgements, leaves the subscription, and returns nil. What was not handled is delivered again to the next consumer.
+// acknowledgements, leaves the subscription, and returns nil. What was not handled is delivered again to the next consumer; by a
+// broker without acknowledgmentAtBatchIndexLevelEnabled, which is Pulsar's default, together with the rest of its producer's batch.
 //
 // The messages of a key are handled in the order of the topic, a key in one batch at a time; ConsumerOptions.Type says what that
 // means for messages without a key. A message is acknowledged when h has succeeded for it, or when it is safe in the dead-letter

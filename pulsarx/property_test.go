@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -157,23 +158,41 @@ func property(t *testing.T, s server, rng *rand.Rand, subscription pulsarx.Subsc
 		}
 	}
 	eventually(t, "all successes", func() bool { return l.succeeded() == messages-len(bad) })
-	dead := letters(t, s, topic+"-s-DLQ", len(bad))
+	dead := readLetters(t, s, topic+"-s-DLQ", len(bad))
 	for _, r := range consumers {
 		r.stop()
 	}
+	// Without acknowledgement at batch index level, which Pulsar has off by default, a batch of which a consumer that stops has left
+	// a message comes again as a whole.
+	repeats := s.broker == nil
+	buried := map[string]bool{}
 	for _, m := range dead {
-		if !bad[string(m.Payload())] {
-			t.Errorf("%s is a dead letter", m.Payload())
-		}
+		buried[string(m.Payload())] = true
+	}
+	if !maps.Equal(buried, bad) || len(dead) > len(bad) && !repeats {
+		t.Errorf("%d dead letters of %v, want %v", len(dead), buried, bad)
 	}
 	for key, values := range want {
-		if !slices.Equal(l.done[key], values) {
-			t.Errorf("%s: %v, want %v", key, l.done[key], values)
+		if got := l.done[key]; !slices.Equal(got, values) && !(repeats && repeatsInOrder(got, values)) {
+			t.Errorf("%s: %v, want %v", key, got, values)
 		}
 	}
 	if n := leftovers(t, c, topic, "s"); n != 0 {
 		t.Errorf("%d messages come again", n)
 	}
+}
+
+// repeatsInOrder says whether got is want, but for stretches that come again in their order.
+func repeatsInOrder(got, want []string) bool {
+	next := 0 // of want
+	for _, v := range got {
+		at := slices.Index(want, v)
+		if at < 0 || at > next {
+			return false
+		}
+		next = at + 1
+	}
+	return next == len(want)
 }
 
 // breakWhile breaks the connection while messages are sent and handled: by a restart of the broker, or at an acknowledgement. Until

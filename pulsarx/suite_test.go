@@ -133,15 +133,24 @@ func run[T any](tb testing.TB, c *pulsarx.Client, d pulsarx.Decoder[T], o pulsar
 	return r
 }
 
-// letters reads the dead-letter topic until it has n, and a moment longer.
+// letters reads the dead-letter topic, which has n.
 func letters(tb testing.TB, s server, topic string, n int) []pulsar.Message {
+	tb.Helper()
+	all := readLetters(tb, s, topic, n)
+	if len(all) != n {
+		tb.Errorf("%d dead letters, want %d", len(all), n)
+	}
+	return all
+}
+
+// readLetters reads the dead-letter topic until it has n, and a moment longer.
+func readLetters(tb testing.TB, s server, topic string, n int) (all []pulsar.Message) {
 	tb.Helper()
 	reader, err := bareClient(tb, s).CreateReader(pulsar.ReaderOptions{Topic: topic, StartMessageID: pulsar.EarliestMessageID()})
 	if err != nil {
 		tb.Fatal(err)
 	}
 	defer reader.Close()
-	var all []pulsar.Message
 	for {
 		wait := 60 * time.Second
 		if len(all) >= n {
@@ -151,14 +160,10 @@ func letters(tb testing.TB, s server, topic string, n int) []pulsar.Message {
 		m, err := reader.Next(ctx)
 		cancel()
 		if err != nil {
-			break
+			return all
 		}
 		all = append(all, m)
 	}
-	if len(all) != n {
-		tb.Errorf("%d dead letters, want %d", len(all), n)
-	}
-	return all
 }
 
 // eventually waits until ok is true.
