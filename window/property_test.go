@@ -15,12 +15,12 @@ import (
 
 func keyOf(e input) string { return e.Key }
 
-func newOperator(t testing.TB, a Assigner, o Options) *Operator[string, input, tally, tally] {
-	t.Helper()
+func newOperator(tb testing.TB, a Assigner, o Options) *Operator[string, input, tally, tally] {
+	tb.Helper()
 	o = spilling(a, o)
 	op, err := New(keyOf, a, tallying{}, o)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return op
 }
