@@ -109,9 +109,9 @@ func (p *Producer[T]) traced(ctx context.Context, now time.Time) bool {
 }
 
 // queue gives a message to the client, and waits for a place with it where there is none. The outcome comes once, from here or from the
-// goroutine that reads the connection, which must not wait for a user; conclude has it.
+// goroutine that reads the connection, which must not wait for a user.
 func (p *Producer[T]) queue(ctx context.Context, d *delivery) {
-	l, settle := d.line, p.settler(d)
+	l, waited := d.line, d.answered != nil
 	callback := func(id MessageID, _ *pulsar.ProducerMessage, err error) {
 		switch {
 		case err == nil:
@@ -125,7 +125,11 @@ func (p *Producer[T]) queue(ctx context.Context, d *delivery) {
 		}
 		now := time.Now()
 		p.arrived(l, d, err, now)
-		settle(answer{d, id, err, now})
+		if a := (answer{d, id, err, now}); waited {
+			p.settleSend(a)
+		} else {
+			p.leave(a)
+		}
 	}
 	if err := p.enqueue(ctx, d, callback); err != nil {
 		callback(nil, nil, err)
@@ -185,11 +189,11 @@ func (p *Producer[T]) sendNow(ctx context.Context, d *delivery) (MessageID, erro
 	// The client's own Send never returns where it drops the message; cancelling it is how the message gets its outcome then.
 	sending, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	d.fail, d.answered = cancel, make(chan struct{}) // before the sweep can see d
 	traced, err := p.begin(sending, l, d)
 	if err != nil {
 		return nil, err
 	}
-	d.fail, d.answered = cancel, make(chan struct{})
 	if l.alone {
 		p.queue(traced, d)
 	} else {
@@ -286,14 +290,6 @@ func (p *Producer[T]) arrived(l *line, d *delivery, err error, now time.Time) {
 		default:
 		}
 	}
-}
-
-// settler is what the client's answer for d is given to.
-func (p *Producer[T]) settler(d *delivery) func(answer) {
-	if d.answered != nil {
-		return p.settleSend
-	}
-	return p.leave
 }
 
 // settleSend gives the message of a Send its outcome, unless it has one.
