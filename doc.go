@@ -15,6 +15,8 @@
 //   - embed, embed/onnx, embed/tokenizer: text to vectors, in this process, with batching, a cache and limits around any embedder.
 //   - vectorstore: the Sink that keeps a Store equal to a table; vectorstore/weaviate, vectorstore/pgvector
 //     and vectorstore/memory are Stores.
+//   - window, window/aggregate, window/features: event-time windows and the last so much time of a key, equal online and in a
+//     replay; pulsarx.RunStateful keeps their state. window/spill has more keys than fit in memory.
 //
 // They meet in values and functions, not in a framework. The whole pipeline:
 //
@@ -26,7 +28,8 @@
 // # Where to begin
 //
 // Run examples/quickstart: the whole path in one process, without a server. examples/productsync is the same path on
-// Postgres, Debezium, Pulsar and Weaviate. Then read the documentation of pulsarx and vectorstore.
+// Postgres, Debezium, Pulsar and Weaviate, and examples/windows turns clicks into features. Then read the documentation of
+// pulsarx, vectorstore and window.
 //
 // [pulsarx.Consumer.Run]: https://pkg.go.dev/github.com/tidemark-go/tidemark/pulsarx#Consumer.Run
 package tidemark
