@@ -49,7 +49,8 @@ func (a *addedTokens) find(dst []match, chars []char) []match {
 	if a.trie == nil {
 		return append(dst, match{span{0, len(chars)}, none})
 	}
-	done := 0 // up to where chars are in dst
+	done := 0  // up to where chars are in dst
+	blank := 0 // up to where whitespace was walked over: not again for a token inside of it, or the time would be quadratic
 	for i := 0; i < len(chars); {
 		if r := chars[i].r; r < utf8.RuneSelf && !a.first[r] {
 			i++
@@ -61,8 +62,11 @@ func (a *addedTokens) find(dst []match, chars []char) []match {
 			continue
 		}
 		t := &a.tokens[at]
-		from, to := t.extent(chars, i, i+n, done)
+		from, to := t.extent(chars, i, i+n, done, blank)
 		i += n
+		if t.right {
+			blank = max(blank, to)
+		}
 		if from >= to {
 			continue
 		}
@@ -78,9 +82,10 @@ func (a *addedTokens) find(dst []match, chars []char) []match {
 	return dst
 }
 
-// extent returns what a token that stands in chars at from to to covers, with its whitespace behind what is done. It is empty
-// where the token is no word of its own though it should be, and where the token before took all of it as whitespace.
-func (t *addedToken) extent(chars []char, from, to, done int) (first, last int) {
+// extent returns what a token that stands in chars at from to to covers, with its whitespace behind what is done; up to blank there is
+// nothing but whitespace. It is empty where the token is no word of its own though it should be, and where the token before took all of
+// it as whitespace.
+func (t *addedToken) extent(chars []char, from, to, done, blank int) (first, last int) {
 	if t.word && (from > 0 && isWord(chars[from-1]) || to < len(chars) && isWord(chars[to])) {
 		return from, from
 	}
@@ -89,6 +94,9 @@ func (t *addedToken) extent(chars []char, from, to, done int) (first, last int) 
 			from--
 		}
 		from = max(from, done)
+	}
+	if t.right {
+		to = max(to, blank)
 	}
 	for t.right && to < len(chars) && isSpace(chars[to]) {
 		to++

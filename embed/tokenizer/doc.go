@@ -21,8 +21,9 @@
 //   - added tokens with all their flags.
 //
 // Replace and Split take strings, and the regular expressions of the models above, which are written out as code: those of
-// GPT-2, cl100k_base (Llama 3), Qwen 2 and CLIP, and those of one or more spaces. Where a BPE model has no token for a character
-// and none for unknown ones, the character vanishes, and the offsets behind it are right here and not in the original.
+// GPT-2, cl100k_base (Llama 3), Qwen 2 and CLIP, those of one or more spaces, of line ends and tabs, and \p{N}{1,3}. Where a BPE model
+// has no token for a character and none for unknown ones, the character vanishes, and the offsets behind it are right here and not in
+// the original. Offsets are in bytes; the original's are in characters for Python.
 //
 // Decoders are checked by name and not used: nothing here turns ids into text. Padding and truncation of the file are
 // ignored, since a file often brings those of one export (all-MiniLM-L6-v2 pads to 128 and cuts at 128, where the model takes

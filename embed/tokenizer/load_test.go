@@ -97,6 +97,21 @@ func TestCharacterWithoutToken(t *testing.T) {
 	}
 }
 
+// TestUnknownInsideAToken: without an unknown token, a character that no token stands for alone may be inside of one that fits.
+func TestUnknownInsideAToken(t *testing.T) {
+	t.Parallel()
+	tok, err := tokenizer.Parse([]byte(unigram(`"vocab": [["a", -1], ["ab", -3]]`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if enc, err := tok.Encode("aab"); err != nil || !slices.Equal(enc.IDs, []int32{0, 1}) {
+		t.Errorf("%v, error %v", enc, err)
+	}
+	if enc, err := tok.Encode("ba"); !errors.Is(err, tokenizer.ErrNoUnknownToken) {
+		t.Errorf("%v, error %v", enc, err)
+	}
+}
+
 // TestByteLevelsThatBlowUp: every level makes two characters of one that is not ASCII.
 func TestByteLevelsThatBlowUp(t *testing.T) {
 	t.Parallel()

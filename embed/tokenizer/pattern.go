@@ -1,5 +1,7 @@
 package tokenizer
 
+import "math"
+
 // The regular expressions that tokenizers in use split texts and replace by, written out as functions: Go's regular expressions
 // have no looking ahead, and other classes of characters than the original's. Each returns how many characters it matches at the
 // beginning of chars, of which there is at least one; 0: none.
@@ -10,18 +12,27 @@ const (
 	cl100kWords = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 	qwen2Words  = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
 	clipWords   = `'s|'t|'re|'ve|'m|'ll|'d|[\p{L}]+|[\p{N}]|[^\s\p{L}\p{N}]+`
+	clipMarks   = `<\|startoftext\|>|<\|endoftext\|>|` // before clipWords, where transformers 5 wrote the file
 )
 
 // patterns are the expressions that a file may have, by their text.
 var patterns = map[string]func(chars []char) int{
-	gpt2Words:   matchGPT2,
-	cl100kWords: matchCL100K(3),
-	qwen2Words:  matchCL100K(1),
-	clipWords:   matchCLIP,
-	`\s+`:       func(chars []char) int { return run(chars, blanks) },
-	`\s`:        matchSpace,
-	` {2,}`:     matchSpaces,
-	` +`:        func(chars []char) int { return spaces(chars) },
+	gpt2Words:             matchGPT2,
+	cl100kWords:           matchCL100K(3),
+	qwen2Words:            matchCL100K(1),
+	clipWords:             matchCLIP,
+	clipMarks + clipWords: matchMarkedCLIP,
+
+	`\s+`:             repeated(isSpace, 1, math.MaxInt),
+	`\s`:              repeated(isSpace, 1, 1),
+	` +`:              repeated(isASCIISpace, 1, math.MaxInt),
+	` {2,}`:           repeated(isASCIISpace, 2, math.MaxInt),
+	`\n`:              repeated(func(c char) bool { return c.r == '\n' }, 1, 1),
+	`[\r\n]`:          repeated(isNewline, 1, 1),
+	`[\n\r\t]`:        repeated(isLineOrTab, 1, 1),
+	`\s{2,}|[\n\r\t]`: either(repeated(isSpace, 2, math.MaxInt), repeated(isLineOrTab, 1, 1)),
+	`\p{N}`:           repeated(isNumber, 1, 1),
+	`\p{N}{1,3}`:      repeated(isNumber, 1, 3),
 }
 
 // The classes that the expressions tell apart: letters, numbers, whitespace, and symbols, which are none of these.
@@ -44,19 +55,28 @@ func run(chars []char, class property) int {
 	return n
 }
 
-func spaces(chars []char) int {
-	n := 0
-	for n < len(chars) && chars[n].r == ' ' {
-		n++
-	}
-	return n
-}
-
-func matchSpaces(chars []char) int {
-	if n := spaces(chars); n > 1 {
+// repeated matches from least to most characters that are in a class.
+func repeated(in func(c char) bool, least, most int) func(chars []char) int {
+	return func(chars []char) int {
+		n := 0
+		for n < len(chars) && n < most && in(chars[n]) {
+			n++
+		}
+		if n < least {
+			return 0
+		}
 		return n
 	}
-	return 0
+}
+
+// either matches the first that matches.
+func either(first, second func(chars []char) int) func(chars []char) int {
+	return func(chars []char) int {
+		if n := first(chars); n > 0 {
+			return n
+		}
+		return second(chars)
+	}
 }
 
 func matchGPT2(chars []char) int {
@@ -83,7 +103,7 @@ func matchCL100K(digits int) func(chars []char) int {
 		case class == letters:
 			return run(chars, letters)
 		case class == numbers:
-			return min(run(chars, numbers), digits)
+			return run(chars[:min(len(chars), digits)], numbers)
 		case !isNewline(chars[0]) && len(chars) > 1 && classOf(chars[1]) == letters:
 			return 1 + run(chars[1:], letters)
 		}
@@ -120,6 +140,8 @@ func matchCLIP(chars []char) int {
 		return run(chars, class)
 	}
 }
+
+var matchMarkedCLIP = either(either(matchString([]rune("<|startoftext|>")), matchString([]rune("<|endoftext|>"))), matchCLIP)
 
 // whitespace is \s+(?!\S)|\s+: all of it, but the last where something follows and it is not alone.
 func whitespace(chars []char) int {
@@ -161,4 +183,7 @@ func fold(r rune, folded bool) rune {
 	return r
 }
 
-func isNewline(c char) bool { return c.r == '\n' || c.r == '\r' }
+func isASCIISpace(c char) bool { return c.r == ' ' }
+func isNewline(c char) bool    { return c.r == '\n' || c.r == '\r' }
+func isLineOrTab(c char) bool  { return isNewline(c) || c.r == '\t' }
+func isNumber(c char) bool     { return classOf(c) == numbers }

@@ -2,7 +2,7 @@ package tokenizer
 
 import (
 	"fmt"
-	"strings"
+	"unicode/utf8"
 )
 
 // unigram is SentencePiece's unigram model: of all ways to put a word together from tokens, the one with the highest sum of
@@ -75,20 +75,20 @@ func (m *unigram) walk(s *scratch, word []char) error {
 				alone = alone || i == 0
 			}
 		}
-		if !alone {
-			if m.unknownID == none {
-				return fmt.Errorf("%w", ErrNoUnknownToken)
-			}
-			s.steps[from+1].improve(m.unknown+till, m.unknownID, from)
+		if !alone && s.steps[from+1].improve(m.unknown+till, m.unknownID, from) && m.unknownID == none {
+			return fmt.Errorf("%w", ErrNoUnknownToken)
 		}
 	}
 	return nil
 }
 
-func (st *step) improve(score float64, id int32, from int) {
-	if st.from == none || score > st.score {
+// improve takes a way that is the first one or has a higher score than the best so far, and reports whether it did.
+func (st *step) improve(score float64, id int32, from int) bool {
+	better := st.from == none || score > st.score
+	if better {
 		*st = step{score, id, int32(from)}
 	}
+	return better
 }
 
 // add adds the token for chars. What is unknown may be a token once it is put together, or tokens of its bytes.
@@ -105,12 +105,11 @@ func (m *unigram) add(s *scratch, id int32, chars []char) error {
 		s.out.unknown(id, chars)
 		return nil
 	}
-	var text strings.Builder
+	var bytes [utf8.UTFMax]byte
 	for _, c := range chars {
-		text.WriteRune(c.r)
-	}
-	for _, b := range []byte(text.String()) {
-		s.out.unknown(m.bytes[b], chars)
+		for _, b := range bytes[:utf8.EncodeRune(bytes[:], c.r)] {
+			s.out.unknown(m.bytes[b], chars)
+		}
 	}
 	return nil
 }
