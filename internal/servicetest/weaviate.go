@@ -3,6 +3,7 @@ package servicetest
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -135,6 +136,30 @@ func awaitPort(tb testing.TB, address string) {
 func (n *WeaviateNode) Kill() {
 	_ = n.process.Process.Kill() // fails only where it has ended
 	_ = n.process.Wait()         // it was killed
+}
+
+// CPU returns the processor time that the node has used, 0 where the system has no /proc.
+func (n *WeaviateNode) CPU(tb testing.TB) time.Duration {
+	tb.Helper()
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(n.process.Process.Pid) + "/stat")
+	if errors.Is(err, os.ErrNotExist) {
+		return 0
+	}
+	// After the name in parentheses: the state is the first field, user and system time are the 12th and 13th, in hundredths.
+	_, after, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(after)
+	if err != nil || len(fields) < 13 {
+		tb.Fatalf("/proc/PID/stat: %q, %v", stat, err)
+	}
+	sum := 0
+	for _, field := range fields[11:13] {
+		ticks, err := strconv.Atoi(field)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		sum += ticks
+	}
+	return time.Duration(sum) * 10 * time.Millisecond
 }
 
 func (n *WeaviateNode) log() string { return n.dir + ".log" }

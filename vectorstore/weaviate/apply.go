@@ -108,7 +108,7 @@ func (s *Store) parse(ctx context.Context, m []vectorstore.Mutation, errs []erro
 			continue
 		}
 		o := &m[i].Object
-		w := &write{id: o.ID, tenant: o.Tenant, action: m[i].Action, version: o.Version, inputs: maps.Clone(o.Inputs), items: []int{i}}
+		w := &write{id: o.ID, tenant: o.Tenant, action: m[i].Action, version: o.Version, inputs: o.Inputs, items: []int{i}}
 		var err error
 		if w.properties, err = encodeProperties(known, refusedNames, values[i]); err == nil && w.action != vectorstore.Delete {
 			w.vectors, err = s.encodeVectors(o.Vectors, dims)
@@ -338,8 +338,8 @@ func (s *Store) stored(ctx context.Context, r reading) (*write, error) {
 	return w, nil
 }
 
-// message is the object to put for w: itself, or the deletion to remember.
-func (s *Store) message(w *write) (*pb.BatchObject, error) {
+// message is the object to put for w, itself or the deletion to remember, and what it adds to the size of a request.
+func (s *Store) message(w *write) (*pb.BatchObject, int, error) {
 	values := &pb.ObjectPropertiesValue{}
 	if w.version != "" {
 		setText(values, versionProperty, w.version)
@@ -352,7 +352,7 @@ func (s *Store) message(w *write) (*pb.BatchObject, error) {
 		if len(inputs) > 0 {
 			text, err := json.Marshal(inputs)
 			if err != nil {
-				return nil, err
+				return nil, 0, err
 			}
 			setText(values, inputsProperty, string(text))
 		}
@@ -373,10 +373,11 @@ func (s *Store) message(w *write) (*pb.BatchObject, error) {
 		BooleanArrayProperties: values.BooleanArrayProperties, ObjectProperties: values.ObjectProperties,
 		ObjectArrayProperties: values.ObjectArrayProperties, EmptyListProps: values.EmptyListProps,
 	}
-	if size := proto.Size(out) + batchOverhead; size > s.conn.sendLimit {
-		return nil, sizeError(size)
+	size := proto.Size(out) + batchOverhead
+	if size > s.conn.sendLimit {
+		return nil, 0, sizeError(size)
 	}
-	return out, nil
+	return out, size, nil
 }
 
 // batchOverhead is more than what a request adds to the size of a single object.
@@ -409,12 +410,11 @@ func (s *Store) put(ctx context.Context, writes []*write) {
 		if w.err != nil {
 			continue
 		}
-		object, err := s.message(w)
+		object, more, err := s.message(w)
 		if err != nil {
 			w.err = objectError(w.id, err)
 			continue
 		}
-		more := proto.Size(object) + batchOverhead
 		if len(batch) >= most || size+more > s.maxBytes {
 			flush()
 		}

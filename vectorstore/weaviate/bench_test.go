@@ -194,9 +194,14 @@ func fromEnv(b *testing.B, name string, otherwise int) int {
 func openForBench(b *testing.B, dims int) *Store {
 	b.Helper()
 	o := serverOptions(b)
+	benchCollection(&o, dims)
+	return open(b, o)
+}
+
+// benchCollection gives a collection the vector and the properties of the rows.
+func benchCollection(o *Options, dims int) {
 	o.Vectors = []Vector{{Name: "text_vector", Dimensions: dims}}
 	o.Properties = []Property{{Name: "product_id", DataType: Int}, {Name: "description", DataType: Text}, {Name: "price", DataType: Number}}
-	return open(b, o)
 }
 
 // liveWrites returns how long single writes took, which come 20 to 60 ms after each other.
@@ -246,14 +251,17 @@ func quantile(sorted []time.Duration, q float64) float64 {
 	return float64(sorted[min(len(sorted)-1, int(q*float64(len(sorted))))].Microseconds()) / 1000
 }
 
+// importRows returns rows whose vectors are pieces of one sequence: pieces that begin at different places have as little to do with each
+// other as new ones, and they take no memory. The programs in testdata do the same.
 func importRows(objects, dims int) []benchRow {
 	random := rand.New(rand.NewPCG(5, 6))
+	sequence := make([]float32, objects+dims)
+	for i := range sequence {
+		sequence[i] = float32(random.NormFloat64())
+	}
 	rows := make([]benchRow, objects)
 	for i := range rows {
-		rows[i] = benchRow{n: i, vector: make([]float32, dims)}
-		for j := range rows[i].vector {
-			rows[i].vector[j] = float32(random.NormFloat64())
-		}
+		rows[i] = benchRow{n: i, vector: sequence[i : i+dims]}
 	}
 	return rows
 }

@@ -270,7 +270,7 @@ func TestServerWeaviate4945(t *testing.T) {
 	s := open(t, serverOptions(t))
 	apply(t, s, upserts(1, 2)...)
 	apply(t, s, deletes(1)...)
-	back, err := s.message(&write{id: idOf(1), version: "v1"})
+	back, _, err := s.message(&write{id: idOf(1), version: "v1"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unsafe"
 
 	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -496,8 +497,19 @@ func nameError(err error) error {
 	return valueError("%v", err)
 }
 
+// littleEndian tells how this machine keeps numbers.
+var littleEndian = binary.NativeEndian.Uint16([]byte{1, 0}) == 1
+
+// encodeVector returns a vector as it is sent, in little-endian order. On machines of that order, which nearly all are, it is the memory
+// of v itself, which then must stay as it is until the request was sent: a large Apply would hold all its vectors twice, else.
 func encodeVector(v []float32) []byte {
-	b := make([]byte, 0, 4*len(v))
+	if littleEndian {
+		return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(v))), 4*len(v))
+	}
+	return appendVector(make([]byte, 0, 4*len(v)), v)
+}
+
+func appendVector(b []byte, v []float32) []byte {
 	for _, x := range v {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
 	}

@@ -1,6 +1,7 @@
 package weaviate
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -355,8 +356,14 @@ func TestVectorsRoundTrip(t *testing.T) {
 	if want := "\x00\x00\x00\x00\x00\x00\xc0\xbf"; !strings.HasPrefix(string(b), want) {
 		t.Errorf("encoded %x, want it little-endian", b)
 	}
+	if got := appendVector(nil, v); !bytes.Equal(got, b) {
+		t.Errorf("another machine would encode %x", got)
+	}
 	if got := decodeVector(b); !slices.Equal(got, v) {
 		t.Errorf("decoded %v", got)
+	}
+	if b := encodeVector(nil); len(b) > 0 {
+		t.Errorf("no vector is encoded as %x", b)
 	}
 }
 
