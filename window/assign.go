@@ -33,11 +33,14 @@ func (o *Operator[K, V, A, R]) assign(t Timestamp, v V, emit func(Result[K, R]))
 		return o.missed(t)
 	}
 	id := o.lookup(v)
-	if id < 0 || !o.room(o.keys.at(id)) {
+	if id < 0 {
 		return Refused
 	}
 	s := o.keys.at(id)
-	outcome := Late
+	if !o.room(id, s) {
+		return o.refuse(id)
+	}
+	outcome, before := Late, len(s.entries)
 	for _, w := range o.bounds {
 		e := s.open(w, o.options.Deterministic && w.last() <= o.now)
 		if !e.done {
@@ -45,6 +48,7 @@ func (o *Operator[K, V, A, R]) assign(t Timestamp, v V, emit func(Result[K, R]))
 			outcome = Accepted
 		}
 	}
+	o.keys.memory.opened(len(s.entries) - before)
 	return outcome
 }
 
@@ -57,9 +61,9 @@ func (o *Operator[K, V, A, R]) missed(t Timestamp) Outcome {
 }
 
 // room says whether the key may have the windows in bounds.
-func (o *Operator[K, V, A, R]) room(s *slot[K, A]) bool {
-	limit := o.options.MaxWindowsPerKey
-	if limit < 0 || len(s.entries)+len(o.bounds) <= limit {
+func (o *Operator[K, V, A, R]) room(id int32, s *slot[K, A]) bool {
+	m, limit := &o.keys.memory, o.options.MaxWindowsPerKey
+	if n := len(s.entries) + len(o.bounds); (limit < 0 || n <= limit) && m.ample(int64(n)*m.window, int64(len(o.bounds))*m.window) {
 		return true
 	}
 	missing := 0
@@ -68,7 +72,7 @@ func (o *Operator[K, V, A, R]) room(s *slot[K, A]) bool {
 			missing++
 		}
 	}
-	return len(s.entries)+missing <= limit
+	return (limit < 0 || len(s.entries)+missing <= limit) && o.fits(id, s, int64(missing)*m.window)
 }
 
 // find is the position of a window, or the one where it belongs: entries that are not sessions are in order of their starts, those of
@@ -101,7 +105,7 @@ func (s *slot[K, A]) open(w Window, late bool) *entry[A] {
 
 // add puts an event into an entry and fires it where its trigger says so.
 func (o *Operator[K, V, A, R]) add(id int32, s *slot[K, A], e *entry[A], t Timestamp, v V, emit func(Result[K, R])) {
-	o.aggregate.Add(&e.acc, v)
+	o.put(id, &e.acc, v)
 	e.events++
 	e.fresh++
 	o.touch(id, s, t)
@@ -110,12 +114,12 @@ func (o *Operator[K, V, A, R]) add(id int32, s *slot[K, A], e *entry[A], t Times
 	case e.late:
 	case passed && !trigger.NoWatermark:
 		if trigger.LateCount > 0 && e.fresh >= int64(trigger.LateCount) {
-			o.emitEntry(s, e, Updated, emit)
+			o.emitEntry(id, s, e, Updated, emit)
 		}
 	default:
 		e.pending = !passed
 		if trigger.EarlyCount > 0 && e.fresh >= int64(trigger.EarlyCount) {
-			o.emitEntry(s, e, Early, emit)
+			o.emitEntry(id, s, e, Early, emit)
 		}
 		if trigger.EarlyInterval > 0 && e.early == noTimer && !e.done {
 			e.early = o.nextEarly(t.Add(-floorMod(t, trigger.EarlyInterval, 0)), e.window)
@@ -139,19 +143,25 @@ func (o *Operator[K, V, A, R]) intoCount(t Timestamp, v V, emit func(Result[K, R
 	if id < 0 {
 		return Refused
 	}
-	s := o.keys.at(id)
+	s, m := o.keys.at(id), &o.keys.memory
+	if !o.fits(id, s, m.window*int64(1-len(s.entries))) {
+		return o.refuse(id)
+	}
+	before := o.keys.weight(s)
 	if len(s.entries) == 0 {
 		s.entries = append(s.entries, entry[A]{window: Window{t, t + 1}, timer: noTimer, early: noTimer})
 	}
 	e := &s.entries[0]
 	e.window = Window{min(e.window.Start, t), max(e.window.End, t+1)}
-	o.aggregate.Add(&e.acc, v)
+	o.put(id, &e.acc, v)
 	o.touch(id, s, t)
 	if e.events++; e.events == o.assigner.count {
-		o.emitEntry(s, e, OnTime, emit)
+		o.emitEntry(id, s, e, OnTime, emit)
+		m.forgetAll(id)
 		s.clear()
 		s.last, s.expiry = MinTimestamp, noTimer
 	}
+	o.keys.account(id, s, before)
 	return Accepted
 }
 
@@ -177,16 +187,23 @@ func (o *Operator[K, V, A, R]) intoSession(t Timestamp, v V, emit func(Result[K,
 		return Refused
 	}
 	s := o.keys.at(id)
-	if o.options.MaxWindowsPerKey > 0 && len(s.entries) >= o.options.MaxWindowsPerKey && !o.joins(s, own) {
-		return Refused
+	layers := 1
+	if o.options.Deterministic && o.options.AllowedLateness > 0 {
+		layers = 2
 	}
-	outcome := Late
+	if m := &o.keys.memory; m.sized() || !o.joins(s, own) {
+		if n := o.options.MaxWindowsPerKey; n > 0 && len(s.entries)+layers > n && !o.joins(s, own) || !o.fits(id, s, int64(layers)*m.window) {
+			return o.refuse(id)
+		}
+	}
+	before, outcome := o.keys.weight(s), Late
 	if !behind {
 		outcome = o.join(id, s, own, false, t, v, emit)
 	}
-	if o.options.Deterministic && o.options.AllowedLateness > 0 {
-		return o.join(id, s, own, true, t, v, emit)
+	if layers > 1 {
+		outcome = o.join(id, s, own, true, t, v, emit)
 	}
+	o.keys.account(id, s, before)
 	return outcome
 }
 
@@ -231,11 +248,11 @@ func (o *Operator[K, V, A, R]) join(id int32, s *slot[K, A], w Window, late bool
 		s.entries = append(s.entries, entry[A]{window: w, late: late, timer: noTimer, early: noTimer})
 	}
 	if others {
-		o.mergeSessions(s, at, own, emit)
+		o.mergeSessions(id, s, at, own, emit)
 	}
 	e := &s.entries[at]
 	if e.window != w {
-		o.retract(s, e, emit)
+		o.retract(id, s, e, emit)
 		e.window = w
 	}
 	e.updated = e.updated || late && t <= o.now
@@ -244,7 +261,7 @@ func (o *Operator[K, V, A, R]) join(id int32, s *slot[K, A], w Window, late bool
 }
 
 // mergeSessions merges what is near own into the entry at that position, the first of them.
-func (o *Operator[K, V, A, R]) mergeSessions(s *slot[K, A], at int, own Window, emit func(Result[K, R])) {
+func (o *Operator[K, V, A, R]) mergeSessions(id int32, s *slot[K, A], at int, own Window, emit func(Result[K, R])) {
 	e := &s.entries[at]
 	kept := s.entries[:at+1]
 	for i := at + 1; i < len(s.entries); i++ {
@@ -253,8 +270,9 @@ func (o *Operator[K, V, A, R]) mergeSessions(s *slot[K, A], at int, own Window, 
 			kept = append(kept, *x)
 			continue
 		}
-		o.retract(s, x, emit)
-		o.aggregate.Merge(&e.acc, x.acc)
+		o.retract(id, s, x, emit)
+		o.merge(id, &e.acc, x.acc)
+		o.keys.memory.forget(id, &x.acc)
 		e.events += x.events
 		e.fresh += x.fresh
 		e.updated = e.updated || x.updated

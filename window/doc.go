@@ -78,9 +78,11 @@
 //
 // # State
 //
-// A key is forgotten when its last window is over; for Global and Count, which do not end, by KeyExpiry. MaxKeys, MaxWindowsPerKey and
-// MaxIDs bound what is kept; an event beyond is Refused and counted, and nothing that is already there is lost. How large an accumulator
-// can be is up to the aggregate. Spill keeps the windows of all but MaxResident keys outside of memory, in package window/spill's case on
+// A key is forgotten when its last window is over; for Global and Count, which do not end, by KeyExpiry. MaxBytes and MaxKeyBytes bound
+// the memory of all keys and of each, by a count that Operator.Bytes tells; MaxKeys, MaxWindowsPerKey and MaxIDs bound numbers. An event
+// beyond a bound is Refused and counted, and nothing that is already there is lost; what is refused depends on the events alone, so that a
+// replay refuses the same. Of several partitions it would depend on how these are interleaved: there a Deterministic operator changes nothing and
+// answers ErrFull, and its caller reads the others on. Spill keeps the windows of all but MaxResident keys outside of memory, in package window/spill's case on
 // disk; the keys themselves, and when they are due, stay.
 //
 // Snapshot writes all of it key by key, with a version and checksums, and SnapshotChanges what has changed since; Restore reads the one and

@@ -102,7 +102,7 @@ func (o *Operator[K, V, A, R]) fireEntries(at Timestamp, ids []int32, emit func(
 	o.sortDue()
 	for _, d := range o.due {
 		s := o.keys.at(d.id)
-		o.emitEntry(s, &s.entries[d.pos], d.kind, emit)
+		o.emitEntry(d.id, s, &s.entries[d.pos], d.kind, emit)
 	}
 	for _, id := range ids {
 		o.settle(id, at)
@@ -125,7 +125,7 @@ func (o *Operator[K, V, A, R]) fireAlike(at Timestamp, ids []int32, emit func(Re
 				}
 				e.timer = noTimer
 				if kind, ok := o.dueKind(e, at); ok {
-					o.emitEntry(s, e, kind, emit)
+					o.emitEntry(r.id, s, e, kind, emit)
 				}
 			}
 			o.settle(r.id, at)
@@ -176,12 +176,14 @@ func (o *Operator[K, V, A, R]) nextEarly(t Timestamp, w Window) Timestamp {
 // settle removes what is over and schedules the rest of a key that was due.
 func (o *Operator[K, V, A, R]) settle(id int32, at Timestamp) {
 	s := o.keys.at(id)
+	before := o.keys.weight(s)
 	s.changed = true
 	kept := 0
 	for i := range s.entries {
 		e := &s.entries[i]
 		if e.timer == noTimer && o.assigner.kind != counting {
 			if o.keptUntil(e) <= at {
+				o.keys.forgetEntry(id, e)
 				continue
 			}
 			o.schedule(id, e)
@@ -197,6 +199,7 @@ func (o *Operator[K, V, A, R]) settle(id int32, at Timestamp) {
 		o.settleCells(id, s.cells, at)
 	}
 	o.expire(id, s, at)
+	o.keys.account(id, s, before)
 }
 
 // expire forgets a key of windows without an end.
@@ -209,16 +212,17 @@ func (o *Operator[K, V, A, R]) expire(id int32, s *slot[K, A], at Timestamp) {
 		return
 	}
 	s.last, s.expiry = MinTimestamp, noTimer
+	o.keys.memory.forgetAll(id)
 	s.clear()
 	o.totals.Expired++
 }
 
 // emitEntry fires a window with an accumulator of its own.
-func (o *Operator[K, V, A, R]) emitEntry(s *slot[K, A], e *entry[A], kind Kind, emit func(Result[K, R])) {
+func (o *Operator[K, V, A, R]) emitEntry(id int32, s *slot[K, A], e *entry[A], kind Kind, emit func(Result[K, R])) {
 	if e.events == 0 {
 		return
 	}
-	o.retract(s, e, emit)
+	o.retract(id, s, e, emit)
 	acc := &e.acc
 	if e.late && o.assigner.kind != session {
 		acc = o.whole(s, e)
@@ -228,22 +232,25 @@ func (o *Operator[K, V, A, R]) emitEntry(s *slot[K, A], e *entry[A], kind Kind, 
 	var zero A
 	switch o.options.Accumulation {
 	case Discarding:
+		o.keys.memory.forget(id, &e.acc)
 		e.acc, e.events = zero, 0
 	case Retracting:
 		e.emitted = new(A)
-		o.aggregate.Merge(e.emitted, e.acc)
+		o.merge(id, e.emitted, e.acc)
 	}
 	if o.options.Trigger.Once {
+		o.keys.memory.forget(id, &e.acc)
 		e.done, e.early, e.acc, e.events = true, noTimer, zero, 0
 	}
 }
 
 // retract takes the last result of a window back.
-func (o *Operator[K, V, A, R]) retract(s *slot[K, A], e *entry[A], emit func(Result[K, R])) {
+func (o *Operator[K, V, A, R]) retract(id int32, s *slot[K, A], e *entry[A], emit func(Result[K, R])) {
 	if e.emitted == nil {
 		return
 	}
 	o.emit(Result[K, R]{e.window, s.key, o.aggregate.Result(e.emitted), Retraction}, emit)
+	o.keys.memory.forget(id, e.emitted)
 	e.emitted = nil
 }
 

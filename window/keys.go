@@ -23,6 +23,8 @@ type keyTable[K Key, A any] struct {
 	spilled int     // keys that are out of memory
 	hand    int32   // the slot that was looked at last for what is to be
 	gone    []K     // forgotten since the last snapshot, which has them
+	vacant  []int32 // slots that had no windows when they came here
+	memory  memory[A]
 
 	order   ordering[K]
 	stale   []bool // by id, of keys that have slices: what was merged of them is not what they have
@@ -57,6 +59,7 @@ type slot[K Key, A any] struct {
 	saved   bool // the last snapshot has it
 	recent  bool // the hand has not passed since its last event
 	spilled bool // its windows are out of memory
+	listed  bool // in vacant
 }
 
 // entry is one window of one key, with its own accumulator.
@@ -78,7 +81,9 @@ type entry[A any] struct {
 const noTimer = MinTimestamp
 
 func newKeyTable[K Key, A any](sliced bool) keyTable[K, A] {
-	return keyTable[K, A]{index: make([]uint64, 64), hash: hashOf[K](), sliced: sliced, order: newOrdering[K]()}
+	return keyTable[K, A]{
+		index: make([]uint64, 64), hash: hashOf[K](), sliced: sliced, order: newOrdering[K](), memory: newMemory[K, A](sliced),
+	}
 }
 
 // hashOf hashes keys with a seed of its own, so that nobody can choose keys that collide. Nothing that is emitted depends on it.
@@ -125,7 +130,7 @@ func (t *keyTable[K, A]) find(k K) int32 {
 	}
 }
 
-// get finds the key or makes it; it is -1 when max keys have open windows.
+// get finds the key or makes it; it is -1 when so many keys have open windows, or the bounds of memory are reached. 0 is no limit of any kind.
 func (t *keyTable[K, A]) get(k K, limit int) int32 {
 	if id := t.find(k); id >= 0 {
 		s := t.at(id)
@@ -133,12 +138,11 @@ func (t *keyTable[K, A]) get(k K, limit int) int32 {
 		return id
 	}
 	if t.inserts++; t.inserts > 2*t.used+1024 {
-		t.sweep(false)
+		t.sweep()
 	}
-	if limit > 0 && t.used >= limit {
-		if t.sweep(true); t.used >= limit {
-			return -1
-		}
+	own := t.self(k)
+	if limit != 0 && !t.admits(own, limit) && (own > t.memory.keyLimit/2 || !t.evict(-1, func() bool { return t.admits(own, limit) })) {
+		return -1
 	}
 	if 4*(t.used+1) > 3*len(t.index) {
 		t.grow()
@@ -150,7 +154,14 @@ func (t *keyTable[K, A]) get(k K, limit int) int32 {
 	t.put(uint64(t.hash(k))<<32 | uint64(id+1))
 	t.order.see(k)
 	t.used++
+	t.memory.keys += own
 	return id
+}
+
+// admits says whether there is room for one more key of so many bytes, with a window.
+func (t *keyTable[K, A]) admits(own int64, limit int) bool {
+	m := &t.memory
+	return (limit < 0 || t.used < limit) && own <= m.keyLimit/2 && m.keys+own <= m.keysLimit && m.bytes()+own <= m.limit
 }
 
 func (t *keyTable[K, A]) put(e uint64) {
@@ -185,6 +196,9 @@ func (t *keyTable[K, A]) take() int32 {
 		if t.sliced {
 			t.stale = append(t.stale, make([]bool, pageSize)...)
 		}
+		if t.memory.sized() {
+			t.memory.extra = append(t.memory.extra, make([]int64, pageSize)...)
+		}
 	}
 	t.made++
 	return id
@@ -215,8 +229,8 @@ func (p *page[K, A]) room(id int32) []entry[A] {
 	return p.first[i : i : i+1]
 }
 
-// sweep forgets keys that are empty and were so at the last sweep, or all that are.
-func (t *keyTable[K, A]) sweep(all bool) {
+// sweep forgets keys that are empty and were so at the last sweep.
+func (t *keyTable[K, A]) sweep() {
 	t.inserts = 0
 	for id := range t.made {
 		s := t.at(id)
@@ -227,7 +241,7 @@ func (t *keyTable[K, A]) sweep(all bool) {
 			s.idle = false
 			continue
 		}
-		if !s.idle && !all {
+		if !s.idle {
 			s.idle = true
 			continue
 		}
@@ -257,6 +271,9 @@ func (t *keyTable[K, A]) drop(id int32) {
 	if s.saved {
 		t.gone = append(t.gone, s.key)
 	}
+	t.memory.keys -= t.self(s.key)
+	t.memory.windows -= t.weight(s)
+	t.memory.forgetAll(id)
 	s.clear()
 	var zero K
 	s.key, s.used, s.saved = zero, false, false

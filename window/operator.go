@@ -89,6 +89,7 @@ func (o *Operator[K, V, A, R]) reset() {
 		o.sliding = newSlider(o.assigner, o.options.AllowedLateness)
 	}
 	o.keys = newKeyTable[K, A](o.sliding != nil)
+	o.bound(&o.keys.memory)
 	// Otherwise windows with different ends or starts may be due together.
 	o.alike = o.assigner.kind != session && o.options.Trigger.EarlyInterval == 0 && !o.options.Deterministic
 	o.ids = newIDMemory(o.options.IDHorizon, o.options.MaxIDs)
@@ -96,7 +97,7 @@ func (o *Operator[K, V, A, R]) reset() {
 }
 
 // Process puts one event into its windows, moves the watermark of its partition, and emits what that completes. The event is judged
-// against the watermark before it. The error is ErrTimestamp or nil; after an error nothing has changed.
+// against the watermark before it. The error is ErrTimestamp, ErrFull, or what ended the operator (Err); after the first two nothing has changed.
 func (o *Operator[K, V, A, R]) Process(partition int, t Timestamp, v V, emit func(Result[K, R])) (Outcome, error) {
 	return o.process(partition, t, "", v, emit)
 }
@@ -112,9 +113,14 @@ func (o *Operator[K, V, A, R]) process(partition int, t Timestamp, id string, v 
 		return Rejected, fmt.Errorf("%w: %d", ErrTimestamp, t)
 	}
 	s := o.progressOf(partition)
+	jumps := s.jumps
 	outcome := o.take(s, t, id, v, emit)
 	if o.err != nil {
 		return outcome, o.err
+	}
+	if outcome == Refused && o.options.Deterministic && len(o.marks.parts) > 1 {
+		s.jumps = jumps
+		return outcome, ErrFull
 	}
 	o.counts[outcome]++
 	if outcome == TooFar {

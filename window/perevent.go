@@ -90,49 +90,68 @@ func (o *Operator[K, V, A, R]) intoTrail(t Timestamp, v V, emit func(Result[K, R
 		return Refused
 	}
 	s := o.keys.at(id)
+	before := o.keys.weight(s)
+	outcome := o.place(id, s, t, v, emit)
+	o.cleanTrail(id, s)
+	o.keys.account(id, s, before)
+	return outcome
+}
+
+func (o *Operator[K, V, A, R]) place(id int32, s *slot[K, A], t Timestamp, v V, emit func(Result[K, R])) Outcome {
 	if s.trail == nil {
 		s.trail = &trail[A]{cleaning: noTimer}
 	}
 	if o.options.Trigger.NoWatermark {
-		o.pruneTrail(s.trail, o.marks.combined)
+		o.pruneTrail(id, s.trail, o.marks.combined)
 	}
-	if !o.roomAt(s.trail, t) {
-		o.cleanTrail(id, s)
+	if !o.roomAt(id, s, t) {
 		return Refused
 	}
 	switch {
 	case o.options.Deterministic:
 		for i := range o.layers() {
 			if from := o.now.Add(1).Add(-o.delay(i)); from <= t {
-				o.place(id, s.trail, i, t, v)
+				o.placeOnTime(id, s.trail, i, t, v)
 			} else if from <= t.Add(o.assigner.size) {
-				o.placeFrom(&s.trail.layers[i], from, t, v)
+				o.placeFrom(id, &s.trail.layers[i], from, t, v)
 			}
 		}
 	case t > o.marks.combined || o.options.Trigger.NoWatermark:
-		o.place(id, s.trail, 0, t, v)
+		o.placeOnTime(id, s.trail, 0, t, v)
 	default:
-		o.placeLate(s, t, v, emit)
+		o.placeLate(id, s, t, v, emit)
 	}
-	o.cleanTrail(id, s)
 	return Accepted
 }
 
 // roomAt says whether the key may have one more instant. If it seems not, what is over makes room.
-func (o *Operator[K, V, A, R]) roomAt(tr *trail[A], t Timestamp) bool {
-	limit, l := o.options.MaxWindowsPerKey, &tr.layers[o.layers()-1]
-	full := func() bool { return l.instants.size+len(l.waiting) >= limit && l.instants.find(t) == noInstant }
-	if limit < 0 || !full() {
+func (o *Operator[K, V, A, R]) roomAt(id int32, s *slot[K, A], t Timestamp) bool {
+	limit, l, m := o.options.MaxWindowsPerKey, &s.trail.layers[o.layers()-1], &o.keys.memory
+	if n := int64(l.instants.size+len(l.waiting)) + 1; (limit < 0 || n <= int64(limit)) && m.ample(2*n*m.instant, 2*m.instant) {
 		return true
 	}
-	o.pruneTrail(tr, o.marks.combined)
-	return !full()
+	return o.roomFor(id, s, l, t) || o.pruneFor(id, s, l, t)
 }
 
-// place adds an event that is on time for the layer.
-func (o *Operator[K, V, A, R]) place(id int32, tr *trail[A], i int, t Timestamp, v V) {
+func (o *Operator[K, V, A, R]) roomFor(id int32, s *slot[K, A], l *layer[A], t Timestamp) bool {
+	limit := o.options.MaxWindowsPerKey
+	if l.instants.find(t) != noInstant {
+		return o.fits(id, s, 0)
+	}
+	return (limit < 0 || l.instants.size+len(l.waiting) < limit) && o.fits(id, s, int64(o.layers())*o.keys.memory.instant)
+}
+
+// pruneFor is roomFor when what is over has made room.
+func (o *Operator[K, V, A, R]) pruneFor(id int32, s *slot[K, A], l *layer[A], t Timestamp) bool {
+	before := o.keys.weight(s)
+	o.pruneTrail(id, s.trail, o.marks.combined)
+	return o.keys.weight(s) < before && o.roomFor(id, s, l, t)
+}
+
+// placeOnTime adds an event that is on time for the layer.
+func (o *Operator[K, V, A, R]) placeOnTime(id int32, tr *trail[A], i int, t Timestamp, v V) {
 	leaf, _ := tr.layers[i].instants.change(t)
-	o.aggregate.Add(&leaf.acc, v)
+	o.put(id, &leaf.acc, v)
 	leaf.events++
 	if !leaf.due && !o.options.Trigger.NoWatermark {
 		leaf.due = true
@@ -141,14 +160,14 @@ func (o *Operator[K, V, A, R]) place(id int32, tr *trail[A], i int, t Timestamp,
 }
 
 // placeFrom adds an event for windows from one on.
-func (o *Operator[K, V, A, R]) placeFrom(l *layer[A], from, t Timestamp, v V) {
+func (o *Operator[K, V, A, R]) placeFrom(id int32, l *layer[A], from, t Timestamp, v V) {
 	pos, _ := slices.BinarySearchFunc(l.waiting, from+1, func(w arrival[A], from Timestamp) int { return cmp.Compare(w.from, from) })
 	l.waiting = slices.Insert(l.waiting, pos, arrival[A]{from: from, at: t})
-	o.aggregate.Add(&l.waiting[pos].acc, v)
+	o.put(id, &l.waiting[pos].acc, v)
 }
 
 // placeLate adds an event behind the watermark, and fires again the windows that have fired without it, its own among them.
-func (o *Operator[K, V, A, R]) placeLate(s *slot[K, A], t Timestamp, v V, emit func(Result[K, R])) {
+func (o *Operator[K, V, A, R]) placeLate(id int32, s *slot[K, A], t Timestamp, v V, emit func(Result[K, R])) {
 	l := &s.trail.layers[0]
 	_, added := l.instants.change(t)
 	from, to := o.now.Add(-o.options.AllowedLateness).Add(1), min(t.Add(o.assigner.size), o.marks.combined)
@@ -162,7 +181,7 @@ func (o *Operator[K, V, A, R]) placeLate(s *slot[K, A], t Timestamp, v V, emit f
 		}
 	}
 	leaf, _ := l.instants.change(t)
-	o.aggregate.Add(&leaf.acc, v)
+	o.put(id, &leaf.acc, v)
 	leaf.events++
 	if l.sweep.has(t) {
 		o.aggregate.Add(&l.sweep.acc, v)
@@ -199,7 +218,7 @@ func (o *Operator[K, V, A, R]) fireTrails(at Timestamp, ids []int32, emit func(R
 	for i := o.layers() - 1; i >= 0; i-- {
 		for _, d := range due {
 			if s := o.keys.at(d.id); s.trail != nil {
-				o.fireLayer(s, i, at, emit)
+				o.fireLayer(d.id, s, i, at, emit)
 			}
 		}
 	}
@@ -209,16 +228,18 @@ func (o *Operator[K, V, A, R]) fireTrails(at Timestamp, ids []int32, emit func(R
 			continue
 		}
 		s.changed = true
-		o.pruneTrail(s.trail, at)
+		before := o.keys.weight(s)
+		o.pruneTrail(d.id, s.trail, at)
 		if s.trail.cleaning <= at {
 			s.trail.cleaning = noTimer
 		}
 		o.cleanTrail(d.id, s)
+		o.keys.account(d.id, s, before)
 	}
 }
 
 // fireLayer fires the windows of a key that a layer has due at an instant: one, but many at the end of time.
-func (o *Operator[K, V, A, R]) fireLayer(s *slot[K, A], i int, at Timestamp, emit func(Result[K, R])) {
+func (o *Operator[K, V, A, R]) fireLayer(id int32, s *slot[K, A], i int, at Timestamp, emit func(Result[K, R])) {
 	l := &s.trail.layers[i]
 	o.again = append(o.again[:0], at.Add(-o.delay(i)))
 	if at == MaxTimestamp { // where delays end, whatever they began with
@@ -230,7 +251,7 @@ func (o *Operator[K, V, A, R]) fireLayer(s *slot[K, A], i int, at Timestamp, emi
 			continue
 		}
 		l.instants.nodes[leaf].due = false
-		o.admit(l, t)
+		o.admit(id, s, l, t)
 		acc, events := o.slide(l, leaf)
 		kind := OnTime
 		if i > 0 {
@@ -245,12 +266,13 @@ func (o *Operator[K, V, A, R]) fireLayer(s *slot[K, A], i int, at Timestamp, emi
 }
 
 // admit adds to a layer the events that were late only for windows before this one.
-func (o *Operator[K, V, A, R]) admit(l *layer[A], at Timestamp) {
-	n := 0
+func (o *Operator[K, V, A, R]) admit(id int32, s *slot[K, A], l *layer[A], at Timestamp) {
+	n, before := 0, o.keys.weight(s)
 	for ; n < len(l.waiting) && l.waiting[n].from <= at; n++ {
 		w := &l.waiting[n]
 		leaf, _ := l.instants.change(w.at)
-		o.aggregate.Merge(&leaf.acc, w.acc)
+		o.merge(id, &leaf.acc, w.acc)
+		o.keys.memory.forget(id, &w.acc)
 		leaf.events++
 		if l.sweep.has(w.at) {
 			o.aggregate.Merge(&l.sweep.acc, w.acc)
@@ -258,6 +280,7 @@ func (o *Operator[K, V, A, R]) admit(l *layer[A], at Timestamp) {
 		}
 	}
 	l.waiting = slices.Delete(l.waiting, 0, n)
+	o.keys.account(id, s, before)
 }
 
 // slide is the merge of the window that ends with a leaf and fires after the ones before it, and the number of its events.
@@ -301,7 +324,7 @@ func (o *Operator[K, V, A, R]) moveStart(l *layer[A], from Timestamp) bool {
 }
 
 // pruneTrail drops what no window after a watermark needs.
-func (o *Operator[K, V, A, R]) pruneTrail(tr *trail[A], watermark Timestamp) {
+func (o *Operator[K, V, A, R]) pruneTrail(id int32, tr *trail[A], watermark Timestamp) {
 	for i := range o.layers() {
 		l := &tr.layers[i]
 		before := o.keptFrom(watermark)
@@ -311,8 +334,19 @@ func (o *Operator[K, V, A, R]) pruneTrail(tr *trail[A], watermark Timestamp) {
 		if l.sweep.valid = l.sweep.valid && before <= l.sweep.to; l.sweep.valid {
 			o.moveStart(l, before)
 		}
+		if o.keys.memory.sized() && before > MinTimestamp {
+			l.instants.each(MinTimestamp, before.Add(-1), func(leaf int32) bool {
+				o.keys.memory.forget(id, &l.instants.nodes[leaf].acc)
+				return true
+			})
+		}
 		l.instants.prune(before)
-		l.waiting = slices.DeleteFunc(l.waiting, func(w arrival[A]) bool { return w.at < before })
+		l.waiting = slices.DeleteFunc(l.waiting, func(w arrival[A]) bool {
+			if w.at < before {
+				o.keys.memory.forget(id, &w.acc)
+			}
+			return w.at < before
+		})
 	}
 }
 
@@ -404,6 +438,11 @@ func (s *restoring[K, V, A, R]) trail(id int32, slot *slot[K, A]) error {
 				return err
 			}
 			l.waiting = append(l.waiting, w)
+		}
+	}
+	if s.version > 1 && !s.f.bad {
+		if slot.trail.cleaning = Timestamp(s.f.int()); slot.trail.cleaning != noTimer && !slot.trail.empty() {
+			o.timers.add(slot.trail.cleaning, id)
 		}
 	}
 	o.cleanTrail(id, slot)

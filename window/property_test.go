@@ -398,7 +398,7 @@ func FuzzRestore(f *testing.F) {
 func resummed(b []byte) []byte {
 	out := append([]byte(nil), b...)
 	var before digest
-	for i := len(snapshotMagic); i < len(out); i += len(snapshotMagic) {
+	for i := len(snapshotMagic) + 1; i < len(out); i += len(snapshotMagic) + 1 {
 		sums := sha256.New()
 		for kind := byte(0); kind != frameEnd; {
 			n, size := binary.Uvarint(out[i:])

@@ -12,7 +12,6 @@ import (
 	"io"
 	"maps"
 	"reflect"
-	"strings"
 )
 
 // Restore reads a whole snapshot, and the changes that follow it, into an operator that is new: up to the end of r. Where
@@ -71,6 +70,7 @@ type restoring[K Key, V, A, R any] struct {
 	digest     hash.Hash
 	last       digest // of the snapshot before
 	headed     bool
+	version    byte
 	follows    bool // these are changes
 	watermark  Timestamp
 	greatest   Timestamp
@@ -141,6 +141,9 @@ func (s *restoring[K, V, A, R]) arm(id int32, k *slot[K, A]) {
 	if o.sliding == nil {
 		return
 	}
+	if k.cells.cleaning != noTimer {
+		o.timers.add(k.cells.cleaning, id)
+	}
 	if next, ok := o.nextDue(k, o.sliding.firstOpen(s.watermark)); ok {
 		o.require(k.cells, next, id)
 	} else {
@@ -150,15 +153,15 @@ func (s *restoring[K, V, A, R]) arm(id int32, k *slot[K, A]) {
 
 // snapshot reads one, whole or changes.
 func (s *restoring[K, V, A, R]) snapshot() error {
-	magic := make([]byte, len(snapshotMagic))
+	magic := make([]byte, len(snapshotMagic)+1)
 	if _, err := io.ReadFull(s.r, magic); err != nil {
 		return readError(err)
 	}
-	if string(magic) != snapshotMagic {
-		if strings.HasPrefix(string(magic), snapshotMagic[:len(snapshotMagic)-1]) {
-			return fmt.Errorf("%w: version %d", ErrSnapshot, magic[len(magic)-1])
-		}
+	if string(magic[:len(snapshotMagic)]) != snapshotMagic {
 		return fmt.Errorf("%w: it does not begin as one", ErrSnapshot)
+	}
+	if s.version = magic[len(snapshotMagic)]; s.version < 1 || s.version > snapshotVersion {
+		return fmt.Errorf("%w: version %d", ErrSnapshot, s.version)
 	}
 	s.frames, s.headed, s.digest = 0, false, sha256.New()
 	if s.follows {
@@ -308,7 +311,12 @@ func (s *restoring[K, V, A, R]) key() error {
 	}
 	o.spill()
 	id := o.keys.get(k, 0)
-	return s.state(id, o.keys.at(id))
+	slot := o.keys.at(id)
+	if err := s.state(id, slot); err != nil || s.f.bad {
+		return err
+	}
+	o.keys.recount(id, slot)
+	return nil
 }
 
 // state reads what a key has.
@@ -394,6 +402,9 @@ func (s *restoring[K, V, A, R]) cells(slot *slot[K, A]) error {
 		if err := o.aggregate.Decode(s.f.bytes(), &c.list[len(c.list)-1].acc); err != nil {
 			return fmt.Errorf("%w: accumulator: %w", ErrSnapshot, err)
 		}
+	}
+	if s.version > 1 && !s.f.bad {
+		c.cleaning = Timestamp(s.f.int())
 	}
 	return nil
 }

@@ -33,6 +33,14 @@ type Remover[A any] interface {
 	Remove(from *A, part A) bool
 }
 
+// Sizer is what an Aggregator may implement besides, whose accumulators refer to memory of their own: maps, slices, strings.
+type Sizer[A any] interface {
+	// Sizer is a function that says how many bytes an accumulator refers to, about, without those of A itself; nil where none does. It
+	// is called before and after each event, so it has to be quick, and it must say the same of what Decode makes of Append's bytes. What an
+	// aggregate without it refers to is not counted.
+	Sizer() func(acc *A) int
+}
+
 // Result is the value of one window of one key.
 type Result[K Key, R any] struct {
 	Window Window
@@ -79,7 +87,7 @@ const (
 	Duplicate
 	// TooFar events are further ahead than Options.MaxJump. The watermark does not move.
 	TooFar
-	// Refused events come when Options.MaxKeys or MaxWindowsPerKey is reached.
+	// Refused events come when there is no room: Options.MaxKeys, MaxWindowsPerKey, MaxBytes or MaxKeyBytes is reached. The watermark moves.
 	Refused
 	// Rejected events have a value that the aggregator keeps out. The watermark moves.
 	Rejected

@@ -289,13 +289,16 @@ func (o *Operator[K, V, A, R]) intoSlices(t Timestamp, v V, emit func(Result[K, 
 		return o.besideSlices(id, o.keys.at(id), first, last, v)
 	}
 	pos, found := c.find(slice)
-	if !found {
-		if o.options.MaxWindowsPerKey > 0 && len(c.live()) >= o.options.MaxWindowsPerKey {
-			return Refused
+	if m := &o.keys.memory; !found {
+		if n := o.options.MaxWindowsPerKey; n > 0 && len(c.live()) >= n || !m.ample(int64(len(c.live())+1)*m.slice, m.slice) && !o.fits(id, o.keys.at(id), m.slice) {
+			return o.refuse(id)
 		}
 		c.insert(pos, slice)
+		m.windows += m.slice
+	} else if m.sized() && !o.fits(id, o.keys.at(id), 0) {
+		return Refused
 	}
-	o.aggregate.Add(&c.live()[pos].acc, v)
+	o.put(id, &c.live()[pos].acc, v)
 	c.changed(slice)
 	n, open := max(first, kept), z.firstOpen(o.marks.combined)
 	for ; n <= last && n < open; n++ {
@@ -318,19 +321,21 @@ func (o *Operator[K, V, A, R]) besideSlices(id int32, s *slot[K, A], first, last
 			o.bounds = append(o.bounds, w)
 		}
 	}
-	if !o.room(s) {
-		return Refused
+	if !o.room(id, s) {
+		return o.refuse(id)
 	}
+	before := o.keys.weight(s)
 	for _, w := range o.bounds {
 		late := w.last() <= o.now
 		e := s.open(w, late)
-		o.aggregate.Add(&e.acc, v)
+		o.put(id, &e.acc, v)
 		e.events++
 		o.schedule(id, e)
 		if !late {
 			o.require(s.cells, o.sliding.number(w), id)
 		}
 	}
+	o.keys.account(id, s, before)
 	return Accepted
 }
 
@@ -447,7 +452,7 @@ func (o *Operator[K, V, A, R]) fireWindow(r ranked, n int64, emit func(Result[K,
 	s.changed = true
 	value := o.emitShared(s, n, OnTime, emit)
 	whole, until := o.carries(s, n)
-	c.prune(z.kept)
+	o.pruneCells(r.id, s, z.kept)
 	if c.due, c.waits = o.nextDue(s, n+1); !c.waits {
 		o.cleanCells(r.id, c)
 		return
@@ -495,8 +500,32 @@ func (o *Operator[K, V, A, R]) nextDue(s *slot[K, A], n int64) (int64, bool) {
 	return next, ok
 }
 
+// pruneCells drops a key's cells before a slice.
+func (o *Operator[K, V, A, R]) pruneCells(id int32, s *slot[K, A], slice int64) {
+	n := len(s.cells.live())
+	o.forgetCells(id, s.cells, slice)
+	s.cells.prune(slice)
+	left := len(s.cells.live())
+	o.keys.memory.windows -= o.keys.memory.slice * int64(n-left)
+	if left == 0 && s.empty() {
+		o.keys.vacate(id, s)
+	}
+}
+
+// forgetCells notes that the cells before a slice go.
+func (o *Operator[K, V, A, R]) forgetCells(id int32, c *cells[A], slice int64) {
+	if !o.keys.memory.sized() {
+		return
+	}
+	live := c.live()
+	for i := 0; i < len(live) && live[i].slice < slice; i++ {
+		o.keys.memory.forget(id, &live[i].acc)
+	}
+}
+
 // settleCells drops the slices whose last window is over, and sees to it that the rest will be.
 func (o *Operator[K, V, A, R]) settleCells(id int32, c *cells[A], at Timestamp) {
+	o.forgetCells(id, c, o.sliding.firstKept(at)*o.sliding.per)
 	c.prune(o.sliding.firstKept(at) * o.sliding.per)
 	if c.cleaning <= at {
 		c.cleaning = noTimer

@@ -19,7 +19,8 @@ import (
 // written in the same form: it begins with a frame that names the snapshot before it by its digest, has only keys that changed, and those
 // that are gone.
 const (
-	snapshotMagic   = "tidewin\x01"
+	snapshotMagic   = "tidewin"
+	snapshotVersion = 2 // 1 had no times of cleaning
 	maxFrame        = 1 << 30
 	idsInFrame      = 1024
 	flagPending     = 1
@@ -56,7 +57,7 @@ type digest [8]byte
 
 func (o *Operator[K, V, A, R]) snapshot(w io.Writer, changes bool) error {
 	s := &snapshotWriter{w: bufio.NewWriterSize(w, 1<<16), digest: sha256.New()}
-	s.write([]byte(snapshotMagic))
+	s.write(append([]byte(snapshotMagic), snapshotVersion))
 	if changes {
 		s.begin(frameFollows)
 		s.buf = append(s.buf, o.saved[:]...)
@@ -176,8 +177,12 @@ func (o *Operator[K, V, A, R]) snapshotState(w *snapshotWriter, s *slot[K, A], a
 		acc = o.aggregate.Append(acc[:0], &live[i].acc)
 		w.bytes(acc)
 	}
-	if o.assigner.kind == perEvent {
+	switch { // when what is over is dropped, and with it what there is room for, depends on how it came
+	case s.cells != nil:
+		w.int(int64(s.cells.cleaning))
+	case o.assigner.kind == perEvent:
 		acc = o.snapshotTrail(w, s.trail, acc)
+		w.int(int64(s.trail.cleaning))
 	}
 	return acc
 }

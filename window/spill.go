@@ -30,7 +30,13 @@ func (o *Operator[K, V, A, R]) fail(err error) bool {
 
 // lookup is the id of an event's key, with its state in memory; -1 when there is no room, or after an error.
 func (o *Operator[K, V, A, R]) lookup(v V) int32 {
-	id := o.keys.get(o.key(v), o.options.MaxKeys)
+	k := o.key(v)
+	id := o.keys.get(k, o.options.MaxKeys)
+	if id < 0 && o.options.Spill != nil {
+		if own := o.keys.self(k); o.spillUntil(-1, func() bool { return o.keys.admits(own, o.options.MaxKeys) }) {
+			id = o.keys.get(k, o.options.MaxKeys)
+		}
+	}
 	if id >= 0 && !o.load(id) {
 		return -1
 	}
@@ -44,19 +50,40 @@ func (o *Operator[K, V, A, R]) spill() {
 	}
 	t := &o.keys
 	for t.used-t.spilled > o.options.MaxResident && o.err == nil {
-		if t.hand++; t.hand >= t.made {
-			t.hand = 0
+		o.spillNext(-1)
+	}
+}
+
+// spillUntil moves keys out of memory, but for one, until there is room or all are.
+func (o *Operator[K, V, A, R]) spillUntil(but int32, room func() bool) bool {
+	least := 0
+	if but >= 0 {
+		least = 1
+	}
+	for o.options.Spill != nil && o.err == nil && !room() {
+		if o.keys.used-o.keys.spilled <= least {
+			return false
 		}
-		s := t.at(t.hand)
-		switch {
-		case !s.used || s.spilled:
-		case s.recent:
-			s.recent = false
-		case s.empty():
-			t.drop(t.hand)
-		default:
-			o.unload(t.hand, s)
-		}
+		o.spillNext(but)
+	}
+	return o.options.Spill != nil && o.err == nil
+}
+
+// spillNext moves the hand on by one key.
+func (o *Operator[K, V, A, R]) spillNext(but int32) {
+	t := &o.keys
+	if t.hand++; t.hand >= t.made {
+		t.hand = 0
+	}
+	s := t.at(t.hand)
+	switch {
+	case !s.used || s.spilled || t.hand == but:
+	case s.recent:
+		s.recent = false
+	case s.empty():
+		t.drop(t.hand)
+	default:
+		o.unload(t.hand, s)
 	}
 }
 
@@ -73,6 +100,8 @@ func (o *Operator[K, V, A, R]) unload(id int32, s *slot[K, A]) {
 		o.fail(err)
 		return
 	}
+	o.keys.memory.windows -= o.keys.weight(s)
+	o.keys.memory.forgetAll(id)
 	if c := s.cells; c != nil {
 		clear(c.list)
 		c.list, c.head, c.merged = c.room[:0], 0, nil
@@ -104,6 +133,7 @@ func (o *Operator[K, V, A, R]) load(id int32) bool {
 	for i := range s.entries {
 		s.entries[i].timer = timers[i]
 	}
+	o.keys.recount(id, s)
 	return true
 }
 
@@ -115,7 +145,7 @@ func (o *Operator[K, V, A, R]) read(id int32) (timers []Timestamp, ok bool) {
 	}
 	o.outside.buf = b
 	if o.loading == nil {
-		o.loading = &restoring[K, V, A, R]{operator: o, watermark: MinTimestamp}
+		o.loading = &restoring[K, V, A, R]{operator: o, watermark: MinTimestamp, version: snapshotVersion}
 	}
 	f := &o.loading.f
 	*f = frame{b: b}

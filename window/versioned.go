@@ -61,6 +61,14 @@ func (g VersionedOf[V, A, R]) Rejects(v V) bool {
 	return ok && r.Rejects(v)
 }
 
+// Sizer asks the aggregate, if it is a Sizer.
+func (g VersionedOf[V, A, R]) Sizer() func(*A) int {
+	if s, ok := g.Aggregator.(Sizer[A]); ok {
+		return s.Sizer()
+	}
+	return nil
+}
+
 // Remove asks the aggregate, if it is a Remover.
 func (g VersionedOf[V, A, R]) Remove(from *A, part A) bool {
 	r, ok := g.Aggregator.(Remover[A])

@@ -4,6 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -74,5 +78,53 @@ func TestVersioned(t *testing.T) {
 	}
 	if at(1).Rejects(1) || !at(1).Remove(&acc, acc) {
 		t.Error("what the aggregate can does not come through")
+	}
+}
+
+type distinctOperator = Operator[string, input, aggregate.Acc2[int64, aggregate.Distincts], string]
+
+// TestVersion1 restores snapshots, with changes, that version 1 has written, and goes on from them as if nothing had happened.
+func TestVersion1(t *testing.T) {
+	for i, c := range snapshotCases {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			c.o.Watermark = BoundedOutOfOrderness(8)
+			open := func() *distinctOperator {
+				op, err := New(keyOf, c.a, aggregate.Pair(aggregate.Count[input](), aggregate.Distinct(func(e input) string { return fmt.Sprint(e.Value) }),
+					func(n int64, d uint64) string { return fmt.Sprint(n, d) }), c.o)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return op
+			}
+			file, err := os.Open(filepath.Join("testdata", "version1", fmt.Sprintf("%02d", i)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = file.Close() }()
+			old, whole := open(), open()
+			if err := old.Restore(file); err != nil {
+				t.Fatal(err)
+			}
+			var got, want []string
+			for j, e := range stream(rand.New(rand.NewPCG(1, uint64(i))), 60) {
+				process := func(op *distinctOperator, into *[]string) {
+					emit := func(r Result[string, string]) { *into = append(*into, fmt.Sprint(r)) }
+					if _, err := op.ProcessID(j%2, Timestamp(e.TS), fmt.Sprint(j), e, emit); err != nil {
+						t.Fatal(err)
+					}
+				}
+				process(whole, &want)
+				if j <= 45 { // the old one has it
+					want = nil
+				} else {
+					process(old, &got)
+				}
+			}
+			old.Finish(func(r Result[string, string]) { got = append(got, fmt.Sprint(r)) })
+			whole.Finish(func(r Result[string, string]) { want = append(want, fmt.Sprint(r)) })
+			if !slices.Equal(got, want) || old.Counts() != whole.Counts() {
+				t.Errorf("got\n%q\nwant\n%q", got, want)
+			}
+		})
 	}
 }

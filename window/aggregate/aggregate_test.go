@@ -234,10 +234,10 @@ func FuzzDecode(f *testing.F) {
 func TestVersions(t *testing.T) {
 	for _, s := range subjects() {
 		b := s.encoded(events(rand.New(rand.NewPCG(1, 1)), 20))
-		if b[0] != 1 {
+		if b[0] != 1 && (s.name != "distinct" || b[0] != versionCounted) {
 			t.Errorf("%s: version %d", s.name, b[0])
 		}
-		b[0] = 2
+		b[0] = 99
 		if err := s.decode(b); !errors.Is(err, ErrEncoding) {
 			t.Errorf("%s: a later version: %v", s.name, err)
 		}

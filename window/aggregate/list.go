@@ -19,6 +19,8 @@ type Item[T cmp.Ordered] struct {
 type Tops[T cmp.Ordered] struct {
 	counts  map[T]int64
 	missing int64 // at most so much is missing from each count
+	// referred is how many bytes the values refer to.
+	referred int
 }
 
 // TopKOf is made by TopK.
@@ -39,8 +41,15 @@ func (g TopKOf[V, T]) Add(a *Tops[T], v V) {
 	if a.counts == nil {
 		a.counts = make(map[T]int64)
 	}
-	a.counts[g.f(v)]++
+	a.add(g.f(v), 1)
 	g.trim(a)
+}
+
+func (a *Tops[T]) add(v T, n int64) {
+	old, known := a.counts[v]
+	if a.counts[v] = old + n; !known {
+		a.referred += referredOf(v)
+	}
 }
 
 // trim takes the count behind the largest from all when there are too many, so that this happens once in so many events.
@@ -58,6 +67,7 @@ func (g TopKOf[V, T]) trim(a *Tops[T]) {
 	for v, n := range a.counts {
 		if n <= cut {
 			delete(a.counts, v)
+			a.referred -= referredOf(v)
 		} else {
 			a.counts[v] = n - cut
 		}
@@ -70,7 +80,7 @@ func (g TopKOf[V, T]) Merge(into *Tops[T], from Tops[T]) {
 		into.counts = make(map[T]int64, len(from.counts))
 	}
 	for v, n := range from.counts {
-		into.counts[v] += n
+		into.add(v, n)
 	}
 	into.missing += from.missing
 	g.trim(into)
@@ -118,7 +128,7 @@ func (g TopKOf[V, T]) Decode(src []byte, a *Tops[T]) error {
 		case n == 0 || len(a.counts) >= 2*g.limit:
 			d.fail("counters")
 		default:
-			a.counts[v] = n
+			a.add(v, n)
 		}
 	}
 	return d.end()
@@ -223,6 +233,8 @@ type Collected[T any] struct {
 type Collection[T any] struct {
 	kept    []Kept[T]
 	dropped int64
+	// referred is how many bytes the values refer to.
+	referred int
 }
 
 // CollectOf is made by Collect.
@@ -251,8 +263,10 @@ func (g CollectOf[V, T]) insert(a *Collection[T], k Kept[T]) {
 		if i == g.limit {
 			return
 		}
+		a.referred -= referredOf(a.kept[g.limit-1].Value)
 		a.kept = a.kept[:g.limit-1]
 	}
+	a.referred += referredOf(k.Value)
 	a.kept = slices.Insert(a.kept, i, k)
 }
 
@@ -299,6 +313,7 @@ func (g CollectOf[V, T]) Decode(src []byte, a *Collection[T]) error {
 		if err != nil {
 			return err
 		}
+		a.referred += referredOf(v)
 		a.kept = append(a.kept, Kept[T]{v, at, true})
 	}
 	return d.end()

@@ -13,26 +13,34 @@ import (
 // DistinctOf is made by Distinct.
 type DistinctOf[V any] struct{ f func(V) string }
 
+// Distincts is the accumulator of Distinct.
+type Distincts struct {
+	sketch *hyperloglog.Sketch
+	events int64 // at least as many as there are strings
+}
+
 // Distinct estimates how many different strings f has, by HyperLogLog with 2^14 registers: the standard error is 0.8 %. An
 // accumulator has up to 16 KiB, a few hundred bytes for few strings. The result does not depend on the order.
 func Distinct[V any](f func(V) string) DistinctOf[V] { return DistinctOf[V]{f} }
 
 // Add adds one event.
-func (g DistinctOf[V]) Add(a **hyperloglog.Sketch, v V) {
-	if *a == nil {
-		*a = hyperloglog.New14()
+func (g DistinctOf[V]) Add(a *Distincts, v V) {
+	if a.sketch == nil {
+		a.sketch = hyperloglog.New14()
 	}
-	(*a).Insert([]byte(g.f(v)))
+	a.sketch.Insert([]byte(g.f(v)))
+	a.events++
 }
 
 // Merge adds the events of from.
-func (DistinctOf[V]) Merge(into **hyperloglog.Sketch, from *hyperloglog.Sketch) {
+func (DistinctOf[V]) Merge(into *Distincts, from Distincts) {
+	into.events += from.events
 	switch {
-	case from == nil:
-	case *into == nil:
-		*into = from.Clone()
+	case from.sketch == nil:
+	case into.sketch == nil:
+		into.sketch = from.sketch.Clone()
 	default:
-		mustMerge(*into, from)
+		mustMerge(into.sketch, from.sketch)
 	}
 }
 
@@ -45,32 +53,44 @@ func mustMerge(into, from *hyperloglog.Sketch) {
 
 // Result is the estimate. It is made from dense registers always: when a sketch turns from sparse to dense depends on the order, its
 // registers do not.
-func (DistinctOf[V]) Result(a **hyperloglog.Sketch) uint64 {
-	if *a == nil {
+func (DistinctOf[V]) Result(a *Distincts) uint64 {
+	if a.sketch == nil {
 		return 0
 	}
 	dense := hyperloglog.NewNoSparse()
-	mustMerge(dense, *a)
+	mustMerge(dense, a.sketch)
 	return dense.Estimate()
 }
 
 // Append appends the accumulator's bytes, which differ with the order for equal sketches.
-func (DistinctOf[V]) Append(dst []byte, a **hyperloglog.Sketch) []byte {
-	dst = append(dst, version)
-	if *a == nil {
+func (DistinctOf[V]) Append(dst []byte, a *Distincts) []byte {
+	dst = appendInt(append(dst, versionCounted), a.events)
+	if a.sketch == nil {
 		return dst
 	}
-	b, err := (*a).AppendBinary(dst)
+	b, err := a.sketch.AppendBinary(dst)
 	if err != nil {
 		panic(err) // only for another precision
 	}
 	return b
 }
 
+// versionCounted is that of Distincts; version 1 had no number of events.
+const versionCounted = 2
+
 // Decode reads what Append made.
-func (DistinctOf[V]) Decode(src []byte, a **hyperloglog.Sketch) error {
-	*a = nil
-	d := newDecoder(src)
+func (DistinctOf[V]) Decode(src []byte, a *Distincts) error {
+	*a = Distincts{}
+	d := &decoder{b: src}
+	switch v := d.byte(); {
+	case d.err != nil:
+	case v == versionCounted:
+		a.events = d.count()
+	case v != version:
+		d.err = fmt.Errorf("%w: version %d", ErrEncoding, v)
+	case len(d.b) > 0:
+		a.events = 1 << 14 // more would say no more about its size
+	}
 	if d.err != nil || len(d.b) == 0 {
 		return d.err
 	}
@@ -81,7 +101,7 @@ func (DistinctOf[V]) Decode(src []byte, a **hyperloglog.Sketch) error {
 	if err := hyperloglog.NewNoSparse().Merge(s); err != nil {
 		return fmt.Errorf("%w: %w", ErrEncoding, err)
 	}
-	*a = s
+	a.sketch = s
 	return nil
 }
 
