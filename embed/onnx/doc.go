@@ -50,9 +50,9 @@
 //
 // # Batches
 //
-// Embed answers one vector a text, in order. A graph that is built here takes the texts of a run as one row without padding, and
-// attention reaches only the tokens of the same text (packed). In an ONNX file's graph, texts of like length run together, padded to the
-// longest. Either way TextOptions.BatchTokens bounds a run. A text's company moves the components of its normalized vector by rounding
+// Embed answers one vector a text, in order. Texts of like length run together. A graph that is built here takes the texts of a run as one
+// row without padding, and only attention takes them text by text (packed); an ONNX file's graph takes them padded to the longest. Either
+// way TextOptions.BatchTokens bounds a run. A text's company moves the components of its normalized vector by rounding
 // alone (1e-6). Where it would move more, a text runs alone: in ONNX files' graphs that quantize their activations as they run
 // (DynamicQuantizeLinear, MatMulNBits and their like, found when the file is read). A call of several runs has them run at the same time.
 //

@@ -136,8 +136,8 @@ func swish(g *graphWriter, x string) string {
 	return g.node("Mul", []string{x, g.node("Sigmoid", []string{x})})
 }
 
-// encoder builds the graph of a transformer encoder for packed texts: all tokens of a run are one row, and attention reaches the tokens
-// of the same text.
+// encoder builds the graph of a transformer encoder for packed texts: all tokens of a run are one row, in which matrices are multiplied;
+// only attention takes them text by text.
 type encoder struct {
 	graphWriter
 	config  encoderConfig
@@ -150,9 +150,18 @@ type encoder struct {
 	loud    []int64 // with int8: the components of a token's vector that are multiplied as they are
 	size    int64
 	inputs  []value
+	texts   texts
 	one     string // with int8: 1 for each token
-	ones    string // with int8: 16 ones, which is a processor's vector, for each head and token
 	err     error  // the first; what follows it does nothing
+}
+
+// texts is how attention finds the tokens of a text: where the pieces of their vectors lie, one a head, that are the texts' queries, keys
+// and values, and where it puts what it makes of them.
+type texts struct {
+	queries, keys, values string // [texts, heads, longest]
+	tokens                string // [tokens, heads]
+	mask                  string // what is added to the scores
+	ones                  string // with int8: 16 ones, which is a processor's vector, for each token of the longest
 }
 
 // weightsFile is the name that Hugging Face gives to the weights.
@@ -190,13 +199,12 @@ func (e *encoder) build() (model []byte, g graph, err error) {
 	}
 	if e.int8 {
 		e.loud = e.loudComponents()
-		tokens, column := e.node("Shape", []string{"segment_ids"}), e.ints("column", 1)
-		e.one, e.ones = e.filled(tokens, column), e.filled(e.ints("heads", c.Heads), tokens, e.ints("equal", 16))
+		e.one = e.filled(e.node("Shape", []string{"input_ids"}), e.ints("column", 1))
 	}
 	x := e.embeddings()
-	mask := e.mask()
+	e.texts = e.findTexts()
 	for i := range c.Layers {
-		x = e.layer(fmt.Sprintf(e.names.layer, i), x, mask)
+		x = e.layer(fmt.Sprintf(e.names.layer, i), x)
 	}
 	if e.err != nil {
 		return nil, graph{}, e.err
@@ -244,22 +252,21 @@ func (e *encoder) find(name string, shape ...int64) tensor {
 	return t
 }
 
-// input adds an input with a number a token.
-func (e *encoder) input(name string) string {
-	e.inputs = append(e.inputs, value{name, elemInt64, []int64{-1}})
+// input adds an input with a number a token; rank is 2 where it has a row a text.
+func (e *encoder) input(name string, rank int) string {
+	e.inputs = append(e.inputs, value{name, elemInt64, slices.Repeat([]int64{-1}, rank)})
 	return name
 }
 
 // embeddings looks the tokens up and adds their places, and what part of the input they are.
 func (e *encoder) embeddings() string {
 	lookup := func(table, input string) string {
-		return e.node("Gather", []string{e.weight("embeddings."+table+"_embeddings.weight", -1, e.size), e.input(input)})
+		return e.node("Gather", []string{e.weight("embeddings."+table+"_embeddings.weight", -1, e.size), e.input(input, 1)})
 	}
 	x := e.node("Add", []string{lookup("word", "input_ids"), lookup("position", "position_ids")})
 	if _, is := e.weights.tensors[e.prefix+"embeddings.token_type_embeddings.weight"]; is {
 		x = e.node("Add", []string{x, lookup("token_type", "token_type_ids")})
 	}
-	e.input("segment_ids")
 	return e.normalize("embeddings.LayerNorm", x)
 }
 
@@ -268,17 +275,47 @@ func (e *encoder) normalize(name, x string) string {
 		attribute{"axis", int64(-1)}, attribute{"epsilon", float32(e.config.Epsilon)})
 }
 
-// mask is what is added to the scores of attention: nothing inside of a text, and so little between two texts that nothing is left;
-// where the model wants it, also the bias of the distance of two tokens.
-func (e *encoder) mask() string {
-	across, down := e.ints("axis", 0), e.ints("axis", 1)
-	pairs := func(op, input string) string { // the query is the row, the key the column
-		return e.node(op, []string{e.node("Unsqueeze", []string{input, across}), e.node("Unsqueeze", []string{input, down})})
+// findTexts reads the two inputs that say where the texts are. An empty place of textRows is -1, which stands for the last token of all;
+// what the mask adds to its score leaves nothing of it. Of the 3*heads pieces that a token has, its queries come first, then its keys.
+func (e *encoder) findTexts() (t texts) {
+	heads := e.config.Heads
+	rows, places := e.input(textRows, 2), e.input(tokenPlaces, 1)
+	down := e.ints("axis", 1)
+	add := func(x, y string) string { return e.node("Add", []string{x, y}) }
+	times := func(x, y string) string { return e.node("Mul", []string{x, y}) }
+	longest := e.node("Shape", []string{rows}, attribute{"start", int64(1)})
+	head := e.ints("head", count(heads)...)
+
+	token := e.node("Unsqueeze", []string{times(rows, e.ints("pieces", 3*heads)), down})
+	t.queries = add(token, e.node("Unsqueeze", []string{head, down}))
+	t.keys = add(t.queries, e.ints("heads", heads))
+	t.values = add(t.keys, e.ints("heads", heads))
+
+	before := times(e.node("Div", []string{places, longest}), times(longest, e.ints("others", heads-1))) // the other heads of texts before it
+	t.tokens = add(e.node("Unsqueeze", []string{add(places, before), down}), times(head, longest))
+
+	empty := e.node("Unsqueeze", []string{e.node("Less", []string{rows, e.ints("none", 0)}), e.ints("axes", 1, 2)})
+	t.mask = e.node("Where", []string{empty, e.floats("nothing", []float32{-1e30}), e.floats("all", []float32{0})})
+	if e.names.relative {
+		t.mask = add(t.mask, e.distanceBias(longest))
 	}
-	mask := e.node("Where", []string{pairs("Equal", "segment_ids"), e.floats("inside", []float32{0}), e.floats("between", []float32{-1e30})})
-	if !e.names.relative {
-		return mask
+	if e.int8 {
+		t.ones = e.filled(longest, e.ints("equal", 16))
 	}
+	return t
+}
+
+// count lists the numbers from 0 on.
+func count(n int64) []int64 {
+	numbers := make([]int64, n)
+	for i := range numbers {
+		numbers[i] = int64(i)
+	}
+	return numbers
+}
+
+// distanceBias is what attention adds for the distance of two tokens of a text: [heads, longest, longest].
+func (e *encoder) distanceBias(longest string) string {
 	n := e.length("embeddings.position_embeddings.weight", -1, e.size)
 	buckets := make([]int64, 0, 2*n)
 	for distance := 1 - n; distance < n; distance++ {
@@ -287,9 +324,11 @@ func (e *encoder) mask() string {
 	// A row for each distance, from 1-n on, and a column for each head.
 	table := e.weight("encoder.relative_attention_bias.weight", e.config.Buckets, e.config.Heads)
 	biases := e.node("Gather", []string{table, e.ints("buckets", buckets...)})
-	distances := e.node("Add", []string{pairs("Sub", "position_ids"), e.ints("origin", n-1)})
-	bias := e.node("Transpose", []string{e.node("Gather", []string{biases, distances})}, attribute{"perm", []int64{2, 0, 1}})
-	return e.node("Add", []string{bias, mask})
+	places := e.node("Range", []string{e.scalar(0), e.node("Squeeze", []string{longest}), e.scalar(1)})
+	at := func(axis int64) string { return e.node("Unsqueeze", []string{places, e.ints("axis", axis)}) }
+	distances := e.node("Sub", []string{at(0), at(1)}) // the query is the row, the key the column
+	distances = e.node("Add", []string{distances, e.ints("origin", n-1)})
+	return e.node("Transpose", []string{e.node("Gather", []string{biases, distances})}, attribute{"perm", []int64{2, 0, 1}})
 }
 
 // length is how many rows a weight has, or numbers.
@@ -320,8 +359,8 @@ func bucket(distance, buckets int64) int64 {
 }
 
 // layer is attention and two matrices, each with what went in added and normalized.
-func (e *encoder) layer(name, x, mask string) string {
-	attended := e.attention(name, x, mask)
+func (e *encoder) layer(name, x string) string {
+	attended := e.attention(name, x)
 	x = e.normalize(name+e.names.attention, e.node("Add", []string{attended, x}))
 	inner := e.length(name+e.names.widen+".bias", -1)
 	wide := e.linear(x, e.size, inner, 1, name+e.names.widen)
@@ -333,31 +372,29 @@ func (e *encoder) layer(name, x, mask string) string {
 // attention answers, for each token, the mean of the values of its text, weighted by how well its query fits their keys.
 //
 // With 8 bits, where a change in the last bit can become one of a whole step, the weights are added up by a product too, with ones. For a
-// product adds the tokens up in their order, and those of other texts are zeros in between, which change nothing; Softmax adds them up by
-// their places in the row. So a text's company changes no bit of its vector, in runs of at most exactTokens.
-func (e *encoder) attention(name, x, mask string) string {
-	heads, head := e.config.Heads, e.size/e.config.Heads
+// product adds the tokens up in their order, and the empty places behind them are zeros, which change nothing; Softmax adds them up in an
+// order that depends on the longest text. So a text's company changes no bit of its vector.
+func (e *encoder) attention(name, x string) string {
+	head := e.size / e.config.Heads
 	scale := float32(1 / math.Sqrt(float64(head)))
 	joined := e.linear(x, e.size, e.size, scale, name+e.names.query, name+e.names.key, name+e.names.value)
-	split := e.nodes("Split", "", 3, []string{joined}, attribute{"axis", int64(1)}, attribute{"num_outputs", int64(3)})
-	apart := e.ints("heads", -1, heads, head)
-	turned := func(x string, perm ...int64) string {
-		return e.node("Transpose", []string{e.node("Reshape", []string{x, apart})}, attribute{"perm", perm})
+	pieces := func(x, places string) string {
+		return e.node("Gather", []string{e.node("Reshape", []string{x, e.ints("head", -1, head)}), places})
 	}
-	query, key, val := turned(split[0], 1, 0, 2), turned(split[1], 1, 2, 0), turned(split[2], 1, 0, 2)
-	scores := e.node("Add", []string{e.node("MatMul", []string{query, key}), mask})
+	query, key, val := pieces(joined, e.texts.queries), pieces(joined, e.texts.keys), pieces(joined, e.texts.values)
+	key = e.node("Transpose", []string{key}, attribute{"perm", []int64{0, 1, 3, 2}})
+	scores := e.node("Add", []string{e.node("MatMul", []string{query, key}), e.texts.mask})
 	var mixed string
 	if e.int8 {
 		most := e.node("ReduceMax", []string{scores, e.ints("keys", -1)})
 		shares := e.node("Exp", []string{e.node("Sub", []string{scores, most})})
-		sums := e.node("ReduceMax", []string{e.node("MatMul", []string{shares, e.ones}), e.ints("equal", -1)})
+		sums := e.node("ReduceMax", []string{e.node("MatMul", []string{shares, e.texts.ones}), e.ints("equal", -1)})
 		mixed = e.node("Div", []string{e.node("MatMul", []string{shares, val}), sums})
 	} else {
 		shares := e.node("Softmax", []string{scores}, attribute{"axis", int64(-1)})
 		mixed = e.node("MatMul", []string{shares, val})
 	}
-	mixed = e.node("Transpose", []string{mixed}, attribute{"perm", []int64{1, 0, 2}})
-	mixed = e.node("Reshape", []string{mixed, e.ints("together", -1, e.size)})
+	mixed = e.node("Reshape", []string{pieces(mixed, e.texts.tokens), e.ints("together", -1, e.size)})
 	return e.linear(mixed, e.size, e.size, 1, name+e.names.output)
 }
 

@@ -83,9 +83,6 @@ func (e *engine) openGraph() (built builtGraph, err error) {
 		if err != nil {
 			return built, err
 		}
-		if e.options.Precision == Int8 {
-			e.batchTokens = min(e.batchTokens, exactTokens(c.HiddenSize/c.Heads))
-		}
 		e.signature = signature{inputs: names(g.inputs), output: hiddenOutput, elem: elemFloat32, packed: true}
 		e.fingerprint, err = fingerprintBuilt(e.folder, c, w, e.options.Precision)
 		if err != nil {

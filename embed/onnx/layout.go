@@ -12,33 +12,32 @@ type input struct {
 }
 
 // layout is how the tokens of some inputs lie in the tensors of one run: in padded rows, one an input, or packed into a single row that
-// holds no padding, where the tokens of an input have one segment number.
+// holds no padding, beside which two tensors say which tokens are an input's.
 type layout struct {
-	inputs []input
-	shape  []int64 // of each tensor
-	starts []int   // where each input's first token lies
+	inputs  []input
+	packed  bool
+	longest int     // tokens of an input
+	shape   []int64 // of the tensors of tokens
+	starts  []int   // where each input's first token lies
 }
 
 // lay lays inputs out, packed or padded at the right to the longest.
 func lay(inputs []input, packed bool) layout {
-	l := layout{inputs: inputs, starts: make([]int, len(inputs))}
+	l := layout{inputs: inputs, packed: packed, starts: make([]int, len(inputs))}
+	tokens := 0
+	for i, in := range inputs {
+		l.starts[i] = tokens
+		tokens += len(in.ids)
+		l.longest = max(l.longest, len(in.ids))
+	}
 	if packed {
-		n := 0
-		for i, in := range inputs {
-			l.starts[i] = n
-			n += len(in.ids)
-		}
-		l.shape = []int64{int64(n)}
+		l.shape = []int64{int64(tokens)}
 		return l
 	}
-	width := 0
-	for _, in := range inputs {
-		width = max(width, len(in.ids))
-	}
 	for i := range inputs {
-		l.starts[i] = i * width
+		l.starts[i] = i * l.longest
 	}
-	l.shape = []int64{int64(len(inputs)), int64(width)}
+	l.shape = []int64{int64(len(inputs)), int64(l.longest)}
 	return l
 }
 
@@ -52,8 +51,11 @@ func (l layout) places() int {
 }
 
 // tensor lays out the numbers of an input of the graph.
-func (l layout) tensor(name string, f folder) []int64 {
-	data := make([]int64, l.places())
+func (l layout) tensor(name string, f folder) (shape, data []int64) {
+	if name == textRows {
+		return l.textRows()
+	}
+	data = make([]int64, l.places())
 	if name == "input_ids" && f.padID != 0 {
 		for i := range data {
 			data[i] = f.padID
@@ -71,18 +73,36 @@ func (l layout) tensor(name string, f folder) []int64 {
 				row[j] = int64(in.types[j])
 			case "position_ids":
 				row[j] = f.firstPosition + int64(j)
-			case "segment_ids":
-				row[j] = int64(i)
+			case tokenPlaces:
+				row[j] = int64(i*l.longest + j)
 			}
 		}
 	}
-	return data
+	return l.shape, data
 }
 
-// plan groups inputs into runs of at most so many tokens, padding included; an input that alone has more is a run by itself. Packed
-// inputs stay in their order; others are sorted, so that those of like length come together. A budget of -1 makes runs of one, in order.
+// The inputs of graphs that are built here which say where the tokens of a text are.
+const (
+	textRows    = "text_rows"    // the tokens of each text by their places in the packed row, -1 behind the last
+	tokenPlaces = "token_places" // the place of each token in the former, counted row by row
+)
+
+func (l layout) textRows() (shape, data []int64) {
+	data = slices.Repeat([]int64{-1}, len(l.inputs)*l.longest)
+	for i, in := range l.inputs {
+		for j := range in.ids {
+			data[i*l.longest+j] = int64(l.starts[i] + j)
+		}
+	}
+	return []int64{int64(len(l.inputs)), int64(l.longest)}, data
+}
+
+// plan groups inputs into runs of at most so many tokens, padding included; an input that alone has more is a run by itself. They are
+// sorted, so that those of like length come together: padding, or the places in attention that texts shorter than the longest of a packed
+// run leave empty, is least then, and such a run has no more pairs of tokens in attention than one text of budget tokens. A budget of -1
+// makes runs of one, in order.
 func plan(inputs []input, budget int, packed bool) [][]input {
-	if !packed && budget > 0 {
+	if budget > 0 {
 		inputs = slices.Clone(inputs)
 		slices.SortStableFunc(inputs, func(a, b input) int { return cmp.Compare(len(a.ids), len(b.ids)) })
 	}
@@ -90,12 +110,11 @@ func plan(inputs []input, budget int, packed bool) [][]input {
 	for len(inputs) > 0 {
 		n, tokens := 1, len(inputs[0].ids)
 		for ; n < len(inputs); n++ {
-			if packed {
-				tokens += len(inputs[n].ids)
-			} else {
-				tokens = (n + 1) * len(inputs[n].ids)
+			longest := len(inputs[n].ids)
+			if tokens += longest; !packed {
+				tokens = (n + 1) * longest
 			}
-			if tokens > budget {
+			if tokens > budget || (n+1)*longest*longest > budget*budget {
 				break
 			}
 		}

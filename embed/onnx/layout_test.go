@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestPlan checks on random batches what a plan promises: every input once, the budget kept, like lengths together where there is padding
-// and the order of arrival where there is none.
+// TestPlan checks on random batches what a plan promises: every input once, the budget kept, and like lengths together.
 func TestPlan(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 5))
 	for round := range 600 {
@@ -16,17 +15,19 @@ func TestPlan(t *testing.T) {
 		for i := range inputs {
 			inputs[i] = input{text: i, ids: make([]int32, 1+random.IntN(100))}
 		}
-		seen, longest, last := make([]int, len(inputs)), 0, -1
+		seen, longest := make([]int, len(inputs)), 0
 		for _, run := range plan(inputs, budget, packed) {
 			if l := lay(run, packed); len(run) > 1 && l.places() > budget {
 				t.Fatalf("%d texts in %d places, budget %d", len(run), l.places(), budget)
+			} else if pairs := len(run) * l.longest * l.longest; len(run) > 1 && pairs > budget*budget {
+				t.Fatalf("%d texts make %d pairs of tokens, budget %d", len(run), pairs, budget)
 			}
 			for _, in := range run {
 				seen[in.text]++
-				if !packed && budget > 0 && len(in.ids) < longest || packed && in.text < last {
-					t.Fatalf("packed %t, budget %d: text %d of %d tokens is out of order", packed, budget, in.text, len(in.ids))
+				if budget > 0 && len(in.ids) < longest {
+					t.Fatalf("budget %d: text %d of %d tokens is out of order", budget, in.text, len(in.ids))
 				}
-				longest, last = len(in.ids), in.text
+				longest = len(in.ids)
 			}
 		}
 		for i, count := range seen {
@@ -49,13 +50,22 @@ func TestTensors(t *testing.T) {
 		"attention_mask": {{1, 1, 1, 0, 0, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1}},
 		"token_type_ids": {{0, 0, 0, 0, 0, 0, 0, 1, 1, 1}, {0, 0, 0, 0, 0, 1, 1, 1}},
 		"position_ids":   {{2, 3, 4, 0, 0, 2, 3, 4, 5, 6}, {2, 3, 4, 2, 3, 4, 5, 6}},
-		"segment_ids":    {{0, 0, 0, 0, 0, 1, 1, 1, 1, 1}, {0, 0, 0, 1, 1, 1, 1, 1}},
+		"token_places":   {{0, 1, 2, 0, 0, 5, 6, 7, 8, 9}, {0, 1, 2, 5, 6, 7, 8, 9}},
 	} {
-		if got := padded.tensor(name, f); !reflect.DeepEqual(got, want[0]) {
+		if _, got := padded.tensor(name, f); !reflect.DeepEqual(got, want[0]) {
 			t.Errorf("%s, padded: %v, want %v", name, got, want[0])
 		}
-		if got := packed.tensor(name, f); !reflect.DeepEqual(got, want[1]) {
+		if _, got := packed.tensor(name, f); !reflect.DeepEqual(got, want[1]) {
 			t.Errorf("%s, packed: %v, want %v", name, got, want[1])
 		}
+	}
+}
+
+// TestTextRows: where the tokens of each text lie, and nothing behind them.
+func TestTextRows(t *testing.T) {
+	l := lay([]input{{0, make([]int32, 3), nil}, {1, make([]int32, 1), nil}, {2, make([]int32, 2), nil}}, true)
+	shape, rows := l.tensor(textRows, folder{})
+	if !reflect.DeepEqual(shape, []int64{3, 3}) || !reflect.DeepEqual(rows, []int64{0, 1, 2, 3, -1, -1, 4, 5, -1}) {
+		t.Errorf("%v in the shape %v", rows, shape)
 	}
 }

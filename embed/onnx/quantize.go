@@ -206,12 +206,3 @@ func (e *encoder) loudComponents() []int64 {
 func (e *encoder) filled(shape ...string) string {
 	return e.node("Expand", []string{e.floats("one", []float32{1}, 1), e.node("Concat", shape, attribute{"axis", int64(0)})})
 }
-
-// exactTokens is how many tokens a run may have so that ONNX Runtime adds them up in one go in the product of attention: beyond, it does so
-// in blocks, and where a text begins in one would change its vector by rounding. The blocks are the shorter the wider the product is.
-func exactTokens(head int64) int {
-	if head > 64 {
-		return 128
-	}
-	return 256
-}

@@ -142,7 +142,8 @@ func (e *engine) runGraph(ctx context.Context, l layout, out []float32, shape or
 		return err
 	}
 	for _, name := range e.signature.inputs {
-		if err := add(ort.NewTensor(l.shape, l.tensor(name, e.folder))); err != nil {
+		shape, data := l.tensor(name, e.folder)
+		if err := add(ort.NewTensor(ort.Shape(shape), data)); err != nil {
 			return err
 		}
 	}

@@ -138,6 +138,11 @@ func (g *graphWriter) ints(of string, values ...int64) string {
 	return g.initializer(of, elemInt64, raw, int64(len(values)))
 }
 
+// scalar adds an int64 without dimensions.
+func (g *graphWriter) scalar(n int64) string {
+	return g.initializer("number", elemInt64, binary.LittleEndian.AppendUint64(nil, uint64(n)))
+}
+
 func tensorHead(name string, elem int, shape []int64) []byte {
 	var m []byte
 	for _, d := range shape {
@@ -146,13 +151,13 @@ func tensorHead(name string, elem int, shape []int64) []byte {
 	return appendText(appendNumber(m, 2, int64(elem)), 8, name)
 }
 
-// value adds an input (field 11) or output (12) of the graph; a dimension of -1 is the number of tokens.
+// value adds an input (field 11) or output (12) of the graph; a dimension of -1 is left open.
 func (g *graphWriter) value(field protowire.Number, v value) {
 	var shape []byte
 	for _, d := range v.dims {
-		dim := appendNumber(nil, 1, d)
-		if d < 0 {
-			dim = appendText(nil, 2, "tokens")
+		var dim []byte
+		if d >= 0 {
+			dim = appendNumber(nil, 1, d)
 		}
 		shape = appendBytes(shape, 1, dim)
 	}
