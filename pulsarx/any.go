@@ -190,7 +190,12 @@ func (d AnyDecoder) fromNative(r Raw) (any, error) {
 	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(r.Value, m); err != nil {
 		return nil, fmt.Errorf("pulsarx: Protobuf: %w", err)
 	}
-	return messageMap(m), nil
+	mapper := protoMapper{room: freeFields + len(r.Value)}
+	v := mapper.message(m)
+	if mapper.room < 0 {
+		return nil, errors.New("pulsarx: Protobuf: the message has more fields without a value than its length allows")
+	}
+	return v, nil
 }
 
 type anyNative struct{}
@@ -227,7 +232,14 @@ func (anyNative) compiled(definition []byte) (_ protoreflect.MessageDescriptor, 
 	return message, nil
 }
 
-func messageMap(m protoreflect.Message) any {
+// protoMapper makes maps of messages. A field without a value takes no bytes and stands in the map all the same: a hostile schema may
+// have any number of them, in a message that takes two bytes in its list.
+type protoMapper struct{ room int }
+
+// freeFields is how many fields may be without a value, beside one for each byte of the payload.
+const freeFields = 1 << 20
+
+func (p *protoMapper) message(m protoreflect.Message) any {
 	switch m.Descriptor().FullName() {
 	case "google.protobuf.Timestamp":
 		var t timestamppb.Timestamp
@@ -241,13 +253,16 @@ func messageMap(m protoreflect.Message) any {
 		}
 	}
 	fields := m.Descriptor().Fields()
+	if p.room -= fields.Len(); p.room < 0 {
+		return nil
+	}
 	out := make(map[string]any, fields.Len())
 	for i := range fields.Len() {
 		f := fields.Get(i)
 		if f.HasPresence() && !m.Has(f) {
 			continue
 		}
-		out[string(f.Name())] = fieldValue(f, m.Get(f))
+		out[string(f.Name())] = p.field(f, m.Get(f))
 	}
 	return out
 }
@@ -257,29 +272,29 @@ func convert(from protoreflect.Message, to proto.Message) bool {
 	return err == nil && proto.Unmarshal(b, to) == nil
 }
 
-func fieldValue(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
+func (p *protoMapper) field(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 	switch {
 	case f.IsMap():
 		entries := make(map[string]any, v.Map().Len())
 		v.Map().Range(func(k protoreflect.MapKey, v protoreflect.Value) bool {
-			entries[k.String()] = protoValue(f.MapValue(), v)
+			entries[k.String()] = p.value(f.MapValue(), v)
 			return true
 		})
 		return entries
 	case f.IsList():
 		items := make([]any, v.List().Len())
 		for i := range items {
-			items[i] = protoValue(f, v.List().Get(i))
+			items[i] = p.value(f, v.List().Get(i))
 		}
 		return items
 	}
-	return protoValue(f, v)
+	return p.value(f, v)
 }
 
-func protoValue(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
+func (p *protoMapper) value(f protoreflect.FieldDescriptor, v protoreflect.Value) any {
 	switch f.Kind() {
 	case protoreflect.MessageKind, protoreflect.GroupKind:
-		return messageMap(v.Message())
+		return p.message(v.Message())
 	case protoreflect.EnumKind:
 		if named := f.Enum().Values().ByNumber(v.Enum()); named != nil {
 			return string(named.Name())

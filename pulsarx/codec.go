@@ -41,11 +41,23 @@ func (f decodeFunc[T]) Decode(r Raw) (T, error) { return f(r) }
 // StringCodec is UTF-8 text; see String.
 type StringCodec struct{}
 
+// isText says why the writer's schema is none of text: by accident what it wrote may look like some.
+func isText(r Raw, want string) error {
+	switch r.SchemaType {
+	case "", "NONE", "BYTES", "STRING", "JSON":
+		return nil
+	}
+	return fmt.Errorf("pulsarx: the message was written with a schema of type %s, not %s", r.SchemaType, want)
+}
+
 // String is the codec of Pulsar's STRING schema: UTF-8 text. What is not UTF-8 is an error both ways.
 func String() StringCodec { return StringCodec{} }
 
-// Decode returns the payload as text.
+// Decode returns the payload as text. What was written with a schema of binary form is an error.
 func (StringCodec) Decode(r Raw) (string, error) {
+	if err := isText(r, "STRING"); err != nil {
+		return "", err
+	}
 	if !utf8.Valid(r.Value) {
 		return "", errors.New("pulsarx: payload is not UTF-8")
 	}
@@ -82,8 +94,9 @@ func (BytesCodec) Schema() (Schema, error) { return Schema{Type: "BYTES"}, nil }
 type JSONCodec[T any] struct{ text func() ([]byte, error) }
 
 // JSON is the codec of Pulsar's JSON schema: encoding/json, with a schema reflected from T as for Avro, except that fields are
-// named by their json tags, and that fields with omitempty or omitzero and all pointers, slices and maps are nullable. T must
-// have a schema: interfaces and json.RawMessage have none, and are read with DecodeFunc instead.
+// named by their json tags, and that fields with omitempty or omitzero and all pointers, slices and maps are nullable, and json.Number is
+// a double. T must have a schema: interfaces and json.RawMessage have none, and are read with DecodeFunc instead. A type with a
+// MarshalJSON of its own, and no MarshalText, has that of its Go type, whatever it writes.
 //
 // A payload names its fields, so that decoding takes no writer's schema: what T does not declare is ignored, and what the message lacks
 // is zero. Pulsar's JSON has no aliases and applies no defaults, as in Java: a field that was renamed, or whose zero is another value,
@@ -93,9 +106,12 @@ func JSON[T any]() JSONCodec[T] {
 	return JSONCodec[T]{text: schemaText[T](jsonTags)}
 }
 
-// Decode unmarshals the payload.
+// Decode unmarshals the payload. What was written with a schema of binary form is an error.
 func (JSONCodec[T]) Decode(r Raw) (T, error) {
 	var v T
+	if err := isText(r, "JSON"); err != nil {
+		return v, err
+	}
 	if err := json.Unmarshal(r.Value, &v); err != nil {
 		return v, fmt.Errorf("pulsarx: JSON: %w", err)
 	}

@@ -1,8 +1,11 @@
 package pulsarx_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"math"
 	"reflect"
 	"slices"
@@ -12,6 +15,7 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/tidemark-go/tidemark/pulsarx"
@@ -248,6 +252,50 @@ const richSchema = `{"type":"record","name":"Rich","namespace":"com.example","fi
 
 // TestCodecsOnABroker sends with each codec and reads with the same codec and with Any, so that the broker has accepted each schema
 // and given it back.
+// TestAnyWideSchemas: of a schema with many fields that take no bytes, a short payload makes no large value.
+func TestAnyWideSchemas(t *testing.T) {
+	const fields, items = 2000, 1000
+	text := []byte(`{"type":"array","items":{"type":"record","name":"R","fields":[{"name":"b","type":"boolean"}`)
+	message := &descriptorpb.DescriptorProto{Name: proto.String("Wide")}
+	for i := range int32(fields) {
+		text = fmt.Appendf(text, `,{"name":"n%d","type":"null"}`, i)
+		message.Field = append(message.Field, &descriptorpb.FieldDescriptorProto{
+			Name: proto.String(fmt.Sprint("n", i)), Number: proto.Int32(i + 2), Type: descriptorpb.FieldDescriptorProto_TYPE_INT64.Enum(),
+			Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
+		})
+	}
+	message.Field = append(message.Field, &descriptorpb.FieldDescriptorProto{
+		Name: proto.String("more"), Number: proto.Int32(1), Type: descriptorpb.FieldDescriptorProto_TYPE_MESSAGE.Enum(),
+		TypeName: proto.String(".Wide"), Label: descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum(),
+	})
+	set, err := proto.Marshal(&descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{{
+		Name: proto.String("wide.proto"), Syntax: proto.String("proto3"), MessageType: []*descriptorpb.DescriptorProto{message},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	native, err := json.Marshal(map[string]any{"fileDescriptorSet": set, "rootMessageTypeName": "Wide"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	array := append(binary.AppendVarint(nil, items), make([]byte, items+1)...)
+	for name, raw := range map[string]pulsarx.Raw{
+		"AVRO":            {SchemaType: "AVRO", Schema: append(text, "]}}"...), Value: array},
+		"PROTOBUF_NATIVE": {SchemaType: "PROTOBUF_NATIVE", Schema: native, Value: bytes.Repeat([]byte{0x0a, 0}, items)},
+	} {
+		if _, err := pulsarx.Any().Decode(raw); err == nil || !strings.Contains(err.Error(), "length") {
+			t.Errorf("%s: %v", name, err)
+		}
+		short := raw
+		if short.Value = []byte{0x0a, 0}; name == "AVRO" {
+			short.Value = []byte{2, 1, 0}
+		}
+		if _, err := pulsarx.Any().Decode(short); err != nil {
+			t.Errorf("%s: one item: %v", name, err)
+		}
+	}
+}
+
 func TestCodecsOnABroker(t *testing.T) {
 	for name, open := range servers {
 		t.Run(name, func(t *testing.T) {

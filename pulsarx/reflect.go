@@ -64,6 +64,7 @@ type fieldTag struct {
 	aliases    []string
 	doc        string
 	def        *string
+	named      bool // by the tag
 	skip, null bool
 	quoted     bool   // a number or boolean in JSON that is written as text
 	logical    string // a logical type's name, or "enum"
@@ -110,6 +111,7 @@ func readAvroTag(f reflect.StructField) (fieldTag, error) {
 	if t.name == "" {
 		return t, fmt.Errorf("tag %q names nothing", text)
 	}
+	t.named = true
 	return t, nil
 }
 
@@ -151,7 +153,7 @@ var logicalBase = map[string]string{
 func readJSONTag(f reflect.StructField) (fieldTag, error) {
 	text := f.Tag.Get("json")
 	name, options, _ := strings.Cut(text, ",")
-	t := fieldTag{name: cmp.Or(name, f.Name), skip: text == "-"}
+	t := fieldTag{name: cmp.Or(name, f.Name), named: name != "", skip: text == "-"}
 	for option := range strings.SplitSeq(options, ",") {
 		t.null = t.null || option == "omitempty" || option == "omitzero"
 		t.quoted = t.quoted || option == "string" && mayBeQuoted(f.Type)
@@ -192,15 +194,18 @@ func schemaText[T any](tags tagReader) func() ([]byte, error) {
 
 type schemaBuilder struct {
 	tags    tagReader
-	named   map[string]reflect.Type // the types that have been defined: a second use is a reference
+	named   map[string]reflect.Type // the types that have been defined, by full name: a second use is a reference
 	symbols map[string][]string     // of the enums
 	depth   int                     // of the type in those around it
+	space   string                  // the namespace around it, in which types without their own are defined: in each once
 }
 
 var (
 	timeType     = reflect.TypeFor[time.Time]()
 	durationType = reflect.TypeFor[time.Duration]()
 	ratType      = reflect.TypeFor[big.Rat]()
+	rawJSONType  = reflect.TypeFor[json.RawMessage]()
+	numberType   = reflect.TypeFor[json.Number]()
 )
 
 var basicTypes = map[reflect.Kind]string{
@@ -224,6 +229,10 @@ func (b schemaBuilder) of(t reflect.Type, tag *fieldTag) (any, error) {
 		return avroLogical{Type: "long", LogicalType: "timestamp-micros"}, nil
 	case t == ratType:
 		return nil, errors.New("a big.Rat has the option decimal=precision.scale")
+	case b.tags.json && t == rawJSONType:
+		return nil, fmt.Errorf("%v has no schema", t)
+	case b.tags.json && t == numberType:
+		return "double", nil
 	case avro.IsText(t), tag.quoted && t.Kind() != reflect.Pointer:
 		return "string", nil
 	}
@@ -298,12 +307,12 @@ func (b schemaBuilder) enum(t reflect.Type, tag *fieldTag) (any, error) {
 		name, t = tag.name, reflect.StructOf(nil)
 	}
 	if seen, err := b.seen(name, t); seen || err != nil {
-		if known := b.symbols[name]; err == nil && !slices.Equal(known, tag.symbols) {
+		if known := b.symbols[b.full(name)]; err == nil && !slices.Equal(known, tag.symbols) {
 			err = fmt.Errorf("the enum %s has the symbols %v, and %v elsewhere", name, tag.symbols, known)
 		}
 		return name, err
 	}
-	b.symbols[name] = tag.symbols
+	b.symbols[b.full(name)] = tag.symbols
 	return avroEnum{"enum", name, tag.symbols}, nil
 }
 
@@ -353,6 +362,7 @@ func (b schemaBuilder) fixed(t reflect.Type) (any, error) {
 
 // seen says whether the name is t's already, and takes it for t otherwise.
 func (b schemaBuilder) seen(name string, t reflect.Type) (bool, error) {
+	name = b.full(name)
 	if other, ok := b.named[name]; ok && other != t {
 		return false, fmt.Errorf("%v and %v have the same name", other, t)
 	} else if ok {
@@ -360,6 +370,14 @@ func (b schemaBuilder) seen(name string, t reflect.Type) (bool, error) {
 	}
 	b.named[name] = t
 	return false, nil
+}
+
+// full is the name with the namespace that the place gives to one without.
+func (b schemaBuilder) full(name string) string {
+	if b.space == "" || strings.Contains(name, ".") {
+		return name
+	}
+	return b.space + "." + name
 }
 
 func (b schemaBuilder) record(t reflect.Type) (any, error) {
@@ -376,7 +394,7 @@ func (b schemaBuilder) record(t reflect.Type) (any, error) {
 	}
 	name := record.Name
 	if record.Namespace != "" {
-		name = record.Namespace + "." + name
+		name, b.space = record.Namespace+"."+name, record.Namespace
 	}
 	if seen, err := b.seen(name, t); seen || err != nil {
 		return name, err
@@ -395,17 +413,19 @@ func (b schemaBuilder) fields(t reflect.Type, to []avroField) ([]avroField, erro
 		if tag.skip {
 			continue
 		}
-		if f.Anonymous && f.Type.Kind() == reflect.Struct && (!b.tags.json || f.Tag.Get("json") == "") {
+		switch embedded := f.Anonymous && !tag.named; {
+		case embedded && f.Type.Kind() == reflect.Struct:
 			if to, err = b.fields(f.Type, to); err != nil {
 				return nil, err
 			}
 			continue
-		}
-		if !f.IsExported() {
+		case !f.IsExported():
+			if f.Anonymous && tag.named && f.Type.Kind() == reflect.Struct {
+				return nil, fmt.Errorf("%s: an embedded type with a name is exported", f.Name)
+			}
 			continue
-		}
-		if f.Anonymous && f.Type.Kind() == reflect.Pointer {
-			return nil, fmt.Errorf("%s: an embedded pointer", f.Name)
+		case embedded && f.Type.Kind() == reflect.Pointer:
+			return nil, fmt.Errorf("%s: an embedded pointer without a name", f.Name)
 		}
 		field, err := b.field(f.Type, tag)
 		if err != nil {

@@ -234,12 +234,19 @@ func (p *planner) least(s *Schema) int {
 	return n
 }
 
-// free is what a record costs that may take no bytes: such ones could nest in each other to any number.
+// free is what a record costs for what may take no bytes: itself, since such ones could nest in each other to any number, and its
+// fields, of which a hostile schema may give many to a record that takes one byte.
 func (p *planner) free(s *Schema) int {
-	if p.least(s) > 0 {
-		return 0
+	n := 0
+	if p.least(s) == 0 {
+		n = 1
 	}
-	return freeItem * (1 + len(s.Fields))
+	for _, f := range s.Fields {
+		if p.least(f.Type) == 0 {
+			n++
+		}
+	}
+	return freeItem * n
 }
 
 // skip compiles how to pass over a value that was written with s.

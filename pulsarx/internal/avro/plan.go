@@ -41,7 +41,8 @@ type GoField struct {
 	At uintptr // offset from the outermost struct
 }
 
-// GoFields returns the fields that count: exported ones without the tag "-", those of embedded structs in place of them.
+// GoFields returns the fields that count: exported ones without the tag "-", those of embedded structs in place of them unless a tag
+// names the struct.
 func GoFields(t reflect.Type) []GoField { return goFields(nil, t, 0) }
 
 func goFields(to []GoField, t reflect.Type, at uintptr) []GoField {
@@ -50,7 +51,7 @@ func goFields(to []GoField, t reflect.Type, at uintptr) []GoField {
 		name, _, _ := strings.Cut(f.Tag.Get("avro"), ",")
 		switch {
 		case name == "-" && f.Tag.Get("avro") == "-", f.Type == oneOfType:
-		case f.Anonymous && f.Type.Kind() == reflect.Struct:
+		case f.Anonymous && f.Type.Kind() == reflect.Struct && name == "":
 			to = goFields(to, f.Type, at+f.Offset)
 		case f.IsExported():
 			if name == "" {
