@@ -250,8 +250,6 @@ const richSchema = `{"type":"record","name":"Rich","namespace":"com.example","fi
 	{"name":"raw","type":"bytes"},
 	{"name":"sum","type":{"type":"fixed","name":"Two","size":2}}]}`
 
-// TestCodecsOnABroker sends with each codec and reads with the same codec and with Any, so that the broker has accepted each schema
-// and given it back.
 // TestAnyWideSchemas: of a schema with many fields that take no bytes, a short payload makes no large value.
 func TestAnyWideSchemas(t *testing.T) {
 	const fields, items = 2000, 1000
@@ -296,6 +294,8 @@ func TestAnyWideSchemas(t *testing.T) {
 	}
 }
 
+// TestCodecsOnABroker sends with each codec and reads with the same codec and with Any, so that the broker has accepted each schema
+// and given it back.
 func TestCodecsOnABroker(t *testing.T) {
 	for name, open := range servers {
 		t.Run(name, func(t *testing.T) {
