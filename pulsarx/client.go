@@ -169,7 +169,13 @@ func NewClient(o ClientOptions) (*Client, error) {
 		o.closeAuth()
 		return nil, clientError("client", o.URL, err)
 	}
+	o.Token = "" // the provider has it, behind a function: whatever holds a client may be printed
 	return &Client{options: o, pulsar: client, schemas: newSchemaLookup(o), tel: tel}, nil
+}
+
+// Format writes where the client connects to and never a secret, whatever the verb.
+func (c *Client) Format(f fmt.State, _ rune) {
+	_, _ = fmt.Fprintf(f, "pulsarx.Client(URL %s, AdminURL %s)", withoutUser(c.options.URL), withoutUser(c.options.AdminURL))
 }
 
 // Close closes the connections, after the producers, consumers and replays that still use them; close those first, so that
@@ -331,6 +337,10 @@ func (l quietLogger) Warn(args ...any)                           { l.out.Warn("p
 
 func (l quietLogger) Error(args ...any) { l.out.Error("pulsar: " + fmt.Sprint(args...)) }
 
-func (l quietLogger) Warnf(format string, args ...any) { l.Warn(fmt.Sprintf(format, args...)) }
+func (l quietLogger) Warnf(format string, args ...any) {
+	if !strings.HasPrefix(format, "consuming encrypted message") { // Client.undecrypted says more
+		l.Warn(fmt.Sprintf(format, args...))
+	}
+}
 
 func (l quietLogger) Errorf(format string, args ...any) { l.Error(fmt.Sprintf(format, args...)) }

@@ -109,6 +109,10 @@ var defects = map[string]struct {
 	"debezium-server#149":            {"keys in batches for two consumers", "", []string{"TestTwoConsumers"}},
 	"dapr/components-contrib#1813":   {"poison in the middle", "", []string{"TestUndecodable", "TestPoisonAlone"}},
 	"a reconnecting reader, unfiled": {"the reader passes over what it held", "each connection is read to its first loss", []string{"TestReplayRestarts"}},
+	"an encrypted message, unfiled": {
+		"a reader panics on what it cannot decrypt; a consumer gives its permits away on it, and goes on", "it is handed over, waits or is an error",
+		[]string{"TestLocked", "TestLockedStateful", "TestLockedErrors"},
+	},
 	"a producer's name, unfiled": {
 		"a producer that is closed while it reconnects stays at the broker", "RunStateful lets none reconnect",
 		[]string{"TestStatefulCrashes"},

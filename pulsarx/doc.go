@@ -53,8 +53,8 @@
 //
 // ClientOptions.Auth says who the client is: [TokenFile], [TokenFunc], [CertificateFiles], [OAuth2], [Athenz] and [Basic]; secrets come
 // from files or functions and change without a restart. TLS is in ClientOptions.Pulsar. [Encryption] encrypts payloads end to end; keys,
-// properties and times of messages stay readable, and dead letters of messages that were decrypted are written unencrypted. Secrets and
-// payloads reach no log.
+// properties and times of messages stay readable, and dead letters of messages that were decrypted are written unencrypted. What cannot be
+// decrypted waits for its key, or is [ErrDecryption]. Secrets and payloads reach no log.
 //
 // # Order, retries and dead letters
 //

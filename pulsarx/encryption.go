@@ -1,7 +1,6 @@
 package pulsarx
 
 import (
-	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/rand"
@@ -28,9 +27,11 @@ import (
 // The functions are called from several goroutines, and again from time to time, so that keys change without a restart: a private key
 // when a data key comes that is not known yet, a public key when RenewAfter has passed. KeyFiles reads them from files.
 //
-// A message that cannot be decrypted waits for its key: it is not acknowledged, and its consumer gets no others of the partition when
-// ConsumerOptions.ReceiverQueue such messages have come. pulsarx.decryption.failures counts them, and ClientOptions.Logger gets the
-// reason. Dead letters of messages that were decrypted are written unencrypted.
+// What cannot be decrypted waits for its key. Consumer.Run does not acknowledge it, and asks the broker for it again, after 1 s at first
+// and up to 30 s later, while others go on: also later messages of its key. It counts in ConsumerOptions.MaxInFlight, a batch as one
+// message. RunStateful stops at it, and begins again from its checkpoint until the key is there. Replay, ReplayStateful and Redrive end with
+// ErrDecryption. pulsarx.decryption.failures counts, and ClientOptions.Logger or the error tells the reason. Dead letters of messages
+// that were decrypted are written unencrypted.
 type Encryption struct {
 	// PublicKey is needed by producers.
 	PublicKey func(name string) ([]byte, error)
@@ -76,15 +77,14 @@ func (e Encryption) producer(names []string) (*pulsar.ProducerEncryptionInfo, er
 	}, nil
 }
 
-// decryption is what a consumer or reader of the client decrypts with, nil without private keys.
+// decryption is what a consumer or reader of the client decrypts with. What cannot be is handed over as it is: see Client.undecrypted.
+// Otherwise a reader of the client panics on it, and a consumer asks for it every moment without giving the broker its permits back, until
+// none is left, and goes on with the next message.
 func (c *Client) decryption() *pulsar.MessageDecryptionInfo {
-	if c.options.Encryption.PrivateKey == nil {
-		return nil
-	}
 	return &pulsar.MessageDecryptionInfo{
 		KeyReader:                   unusedKeyReader{},
-		MessageCrypto:               &messageCrypto{encryption: c.options.Encryption, failed: c.undecrypted},
-		ConsumerCryptoFailureAction: crypto.ConsumerCryptoFailureActionFail,
+		MessageCrypto:               &messageCrypto{encryption: c.options.Encryption},
+		ConsumerCryptoFailureAction: crypto.ConsumerCryptoFailureActionConsume,
 	}
 }
 
@@ -105,7 +105,6 @@ func (unusedKeyReader) PrivateKey(string, map[string]string) (*crypto.Encryption
 // ever, and which reads private keys as PKCS #1 alone.
 type messageCrypto struct {
 	encryption Encryption
-	failed     func(error)
 
 	mu      sync.Mutex
 	sending *dataKey            // a producer's
@@ -183,11 +182,7 @@ func (c *messageCrypto) Decrypt(meta crypto.MessageMetadataSupplier, payload []b
 		}
 		errs = append(errs, fmt.Errorf("key %q: %w", k.Name(), err))
 	}
-	err := fmt.Errorf("pulsarx: cannot decrypt: %w", errors.Join(errs...))
-	if c.failed != nil {
-		c.failed(err)
-	}
-	return nil, err
+	return nil, errors.Join(errs...)
 }
 
 // open decrypts a payload. The length of the nonce comes with the message.
@@ -207,6 +202,9 @@ func (c *messageCrypto) dataKey(k crypto.EncryptionKeyInfo) (*dataKey, error) {
 	c.mu.Unlock()
 	if key != nil && now.Before(key.until) {
 		return key, nil
+	}
+	if c.encryption.PrivateKey == nil {
+		return nil, errors.New("ClientOptions.Encryption.PrivateKey is not set")
 	}
 	text, err := c.encryption.PrivateKey(k.Name())
 	if err != nil {
@@ -284,12 +282,4 @@ func parsePrivateKey(text []byte) (*rsa.PrivateKey, error) {
 		return nil, errNoRSAKey
 	}
 	return private, nil
-}
-
-// undecrypted counts a message that could not be decrypted, and logs why.
-func (c *Client) undecrypted(err error) {
-	c.tel.decryptErrors.Add(context.Background(), 1)
-	if c.options.Logger != nil {
-		c.options.Logger.Warn("a message waits for its key", "error", err)
-	}
 }

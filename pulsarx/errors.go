@@ -34,6 +34,9 @@ var (
 	ErrNonPersistent = errors.New("pulsarx: not on a non-persistent topic")
 	// ErrPersistent says that only non-persistent topics have what was asked for.
 	ErrPersistent = errors.New("pulsarx: not on a persistent topic")
+	// ErrDecryption says that a message is encrypted, and that ClientOptions.Encryption has no key that opens it; which ones it asked
+	// for and why they did not do is in the error's text.
+	ErrDecryption = errors.New("pulsarx: cannot decrypt the message at")
 	// ErrGap is what Replay returns when messages that were there when it began cannot be read any more, because the topic was
 	// trimmed, truncated or deleted meanwhile.
 	ErrGap = errors.New("pulsarx: messages vanished while they were replayed")

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
@@ -33,6 +34,7 @@ type feed struct {
 	busy     chan *subscribed // to be subscribed to again
 	stop     context.CancelFunc
 	watching chan struct{} // closed when nothing is looked for any more
+	renewing sync.WaitGroup
 
 	mu      sync.Mutex
 	sources map[string]*subscribed // by the partition's name
@@ -44,6 +46,7 @@ type subscribed struct {
 	queue    int  // messages that the client prefetches
 	gone     bool // not subscribed to any more, or not yet; under feed.mu
 	arrivals arrivals
+	more     atomic.Int32 // beside queue
 
 	mu       sync.Mutex
 	consumer pulsar.Consumer
@@ -201,7 +204,7 @@ func (f *feed) subscribe(ctx context.Context, s *subscribed, from InitialPositio
 		ReadCompacted:                  o.ReadCompacted,
 		ReplicateSubscriptionState:     o.Replicated,
 		Decryption:                     f.client.decryption(),
-		ReceiverQueueSize:              s.queue,
+		ReceiverQueueSize:              s.queue + int(s.more.Load()),
 		MessageChannel:                 f.messages,
 		Interceptors:                   pulsar.ConsumerInterceptors{watch{f, s}},
 		AutoDiscoveryPeriod:            100 * 365 * 24 * time.Hour, // a partition has none
@@ -268,7 +271,7 @@ type watch struct {
 }
 
 func (w watch) BeforeConsume(m pulsar.ConsumerMessage) {
-	w.s.arrivals.push(m.ID(), 3*w.s.queue+receiveBuffer)
+	w.s.arrivals.push(m.ID(), 3*(w.s.queue+int(w.s.more.Load()))+receiveBuffer)
 }
 func (watch) OnAcknowledge(pulsar.Consumer, pulsar.MessageID)        {}
 func (watch) OnNegativeAcksSend(pulsar.Consumer, []pulsar.MessageID) {}
@@ -302,7 +305,26 @@ func (f *feed) lose(err error) {
 	}
 }
 
-// again subscribes to a busy partition anew.
+// renew leaves a partition and subscribes to it anew, with a larger prefetch: what is held of it comes again, and is recognised.
+func (f *feed) renew(s *subscribed, more int) {
+	s.more.Store(int32(min(more, maxPrefetch)))
+	s.mu.Lock()
+	old := s.consumer
+	s.consumer = nil
+	s.mu.Unlock()
+	if old == nil {
+		return
+	}
+	f.renewing.Go(func() {
+		old.Close()
+		select {
+		case f.busy <- s:
+		case <-f.watching:
+		}
+	})
+}
+
+// again subscribes anew to a partition that was busy or is renewed.
 func (f *feed) again(ctx context.Context, s *subscribed) {
 	patience, cancel := context.WithTimeout(ctx, busyPatience)
 	defer cancel()
@@ -345,6 +367,7 @@ func (f *feed) close(ctx context.Context) error {
 			}
 		}
 		closing.Wait()
+		f.renewing.Wait()
 		close(done)
 	})
 }

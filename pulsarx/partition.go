@@ -23,6 +23,7 @@ type partition struct {
 	received uint64 // messages
 	serial   int64  // of the newest entry of a non-persistent topic
 	gaps     gaps
+	locked   locked
 	acker    acker
 
 	// entries are those with messages that are held, by their newest delivery, and those that were settled so recently that a copy

@@ -398,6 +398,11 @@ func (r *partitionReader) readFrom(ctx context.Context, start MessageID, at *str
 		}
 		id := m.ID()
 		place := offset(id)
+		if why := r.client.undecrypted(m); why != nil && !r.behind(id) && r.wants(m, place, end) {
+			if last := lastOfEncrypted(m); last > *at && last >= r.first {
+				return false, why
+			}
+		}
 		switch {
 		case r.behind(id):
 			return false, r.gap() // what was the end has not come

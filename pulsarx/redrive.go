@@ -219,6 +219,9 @@ func (r *redrive) until(ctx context.Context, end MessageID) error {
 		if last.before(at) {
 			return nil
 		}
+		if why := r.client.undecrypted(m); why != nil {
+			return fmt.Errorf("pulsarx: a dead letter: %w", why)
+		}
 		if err := r.move(ctx, m); err != nil {
 			return err
 		}

@@ -118,6 +118,7 @@ func (r *run[T]) flow(ctx, handling context.Context) error {
 			}
 		case <-quiet.C:
 			r.watchGaps(heard)
+			r.unlock(time.Now())
 			heard = false
 		case w := <-r.results:
 			r.finish(w)
@@ -198,6 +199,10 @@ func (r *run[T]) receive(m pulsar.Message) {
 
 func (r *run[T]) take(m pulsar.Message, now time.Time) {
 	p := r.partition(m.Topic())
+	if why := r.c.client.undecrypted(m); why != nil {
+		r.lock(p, m, why, now)
+		return
+	}
 	it, fresh, lost := p.receive(m, now)
 	p.gaps.miss(lost, now)
 	if !fresh {

@@ -587,6 +587,39 @@ func TestNeverPrinted(t *testing.T) {
 	}
 }
 
+// TestClientNeverPrinted: nor does what holds a client print what the client authenticates with.
+func TestClientNeverPrinted(t *testing.T) {
+	s := inProcess(t)
+	for name, o := range map[string]pulsarx.ClientOptions{
+		"Token": {Token: "hidden"},
+		"Auth":  {Auth: pulsarx.TokenFunc(func() (string, error) { return "hidden", nil })},
+		"Basic": {Auth: pulsarx.Basic(func() (string, string, error) { return "me", "hidden", nil })},
+	} {
+		o.URL, o.AdminURL = s.url, s.admin
+		c, err := pulsarx.NewClient(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close(timeout(t, 60*time.Second))
+		p := producer(t, c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic(t)})
+		store, err := pulsarx.NewTopicStore(c, pulsarx.TopicStoreOptions{Topic: "t"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		type application struct {
+			client *pulsarx.Client
+			Client *pulsarx.Client
+		}
+		for _, v := range []any{c, p, store, c.Schemas(), application{c, c}, &application{c, c}} {
+			for _, verb := range []string{"%v", "%+v", "%#v", "%s", "%q", "%d", "%x"} {
+				if text := fmt.Sprintf(verb, v); strings.Contains(text, "hidden") || strings.Contains(text, fmt.Sprintf("%x", "hidden")) {
+					t.Errorf("%s: %T as %s: %s", name, v, verb, text)
+				}
+			}
+		}
+	}
+}
+
 // TestListenerName: a named listener reaches the broker with each look-up, and a proxy's address stands for the broker's.
 func TestListenerName(t *testing.T) {
 	s, topic := inProcess(t), topic(t)

@@ -406,45 +406,6 @@ func TestEncryption(t *testing.T) {
 	}
 }
 
-// TestKeyComesLate: messages that cannot be decrypted wait, and come when their consumer is started with the key.
-func TestKeyComesLate(t *testing.T) {
-	s := inProcess(t)
-	topic, dir := topic(t), t.TempDir()
-	keyPair(t, dir, "k", false)
-	with := func(e pulsarx.Encryption) *pulsarx.Client {
-		c, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: s.url, Encryption: e})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { c.Close(timeout(t, 60*time.Second)) })
-		return c
-	}
-	p := producer(t, with(pulsarx.KeyFiles(dir)), pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic, EncryptionKeys: []string{"k"}})
-	send(t, p, "secret")
-	for _, e := range []pulsarx.Encryption{{}, pulsarx.KeyFiles(t.TempDir())} {
-		r := run(t, with(e), pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
-			func(_ context.Context, batch []pulsarx.Message[string]) error {
-				t.Errorf("%d messages came", len(batch))
-				return nil
-			})
-		time.Sleep(100 * time.Millisecond)
-		r.stop()
-		if n := s.broker.Backlog(topic, "s"); n != 1 {
-			t.Errorf("the backlog is %d", n)
-		}
-	}
-	got := make(chan string, 1)
-	r := run(t, with(pulsarx.KeyFiles(dir)), pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
-		pulsarx.Values(func(_ context.Context, values []string) error {
-			got <- values[0]
-			return nil
-		}))
-	if value := <-got; value != "secret" {
-		t.Errorf("got %q", value)
-	}
-	r.stop()
-}
-
 // fileKeys are the keys of KeyFiles for the client's own encryption.
 type fileKeys struct{ dir string }
 

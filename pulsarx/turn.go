@@ -185,6 +185,9 @@ func (w *worker[In, Out]) checkpointName() string {
 
 // process works on a message, unless the checkpoint contains it.
 func (w *worker[In, Out]) process(ctx, ours context.Context, m pulsar.Message) error {
+	if why := w.client.undecrypted(m); why != nil && lastOfEncrypted(m) > w.progress.Offset {
+		return fmt.Errorf("%w: %w", errHandover, why) // with it, what follows it would count as worked on
+	}
 	at := offset(m.ID())
 	if at <= w.progress.Offset {
 		w.last = m.ID()
