@@ -398,10 +398,8 @@ func (r *partitionReader) readFrom(ctx context.Context, start MessageID, at *str
 		}
 		id := m.ID()
 		place := offset(id)
-		if why := r.client.undecrypted(m); why != nil && !r.behind(id) && r.wants(m, place, end) {
-			if last := lastOfEncrypted(m); last > *at && last >= r.first {
-				return false, why
-			}
+		if why := r.locked(m, *at, end); why != nil {
+			return false, why
 		}
 		switch {
 		case r.behind(id):
@@ -422,6 +420,18 @@ func (r *partitionReader) readFrom(ctx context.Context, start MessageID, at *str
 			return true, nil
 		}
 	}
+}
+
+// locked says why a message that is to be delivered, as part of an entry, cannot be decrypted.
+func (r *partitionReader) locked(m pulsar.Message, at, end string) error {
+	why := r.client.undecrypted(m)
+	if why == nil || r.behind(m.ID()) || !r.wants(m, offset(m.ID()), end) {
+		return nil
+	}
+	if last := lastOfEncrypted(m); last <= at || last < r.first {
+		return nil
+	}
+	return why
 }
 
 func (r *partitionReader) wants(m pulsar.Message, place, end string) bool {

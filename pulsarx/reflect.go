@@ -224,16 +224,10 @@ func (b schemaBuilder) of(t reflect.Type, tag *fieldTag) (any, error) {
 	if schema, err := b.logical(t, tag); schema != nil || err != nil {
 		return schema, err
 	}
-	switch {
-	case t == timeType && !b.tags.json:
-		return avroLogical{Type: "long", LogicalType: "timestamp-micros"}, nil
-	case t == ratType:
-		return nil, errors.New("a big.Rat has the option decimal=precision.scale")
-	case b.tags.json && t == rawJSONType:
-		return nil, fmt.Errorf("%v has no schema", t)
-	case b.tags.json && t == numberType:
-		return "double", nil
-	case avro.IsText(t), tag.quoted && t.Kind() != reflect.Pointer:
+	if schema, err := b.library(t); schema != nil || err != nil {
+		return schema, err
+	}
+	if avro.IsText(t) || tag.quoted && t.Kind() != reflect.Pointer {
 		return "string", nil
 	}
 	if name := basicTypes[t.Kind()]; name != "" {
@@ -263,6 +257,21 @@ func (b schemaBuilder) of(t reflect.Type, tag *fieldTag) (any, error) {
 		return b.record(t)
 	}
 	return nil, fmt.Errorf("%v has no Avro type", t)
+}
+
+// library is the schema of t where that is one of the standard library's with a meaning, nil for all others.
+func (b schemaBuilder) library(t reflect.Type) (any, error) {
+	switch {
+	case t == timeType && !b.tags.json:
+		return avroLogical{Type: "long", LogicalType: "timestamp-micros"}, nil
+	case t == ratType:
+		return nil, errors.New("a big.Rat has the option decimal=precision.scale")
+	case t == rawJSONType && b.tags.json:
+		return nil, fmt.Errorf("%v has no schema", t)
+	case t == numberType && b.tags.json:
+		return "double", nil
+	}
+	return nil, nil
 }
 
 // logical is the schema of t with the tag's logical type, nil where the tag has none or t is none that has it.
