@@ -34,6 +34,11 @@ type Processor[In, Out any] interface {
 	Restore(r io.Reader) error
 }
 
+// changing is a Processor for StatefulOptions.Incremental.
+type changing interface {
+	SnapshotChanges(w io.Writer) error
+}
+
 // CheckpointStore keeps the newest checkpoint of each name. Its methods are called concurrently for different names.
 //
 // A generation numbers the owners of a name one after the other, so that one that was replaced and does not know it cannot save any
@@ -45,6 +50,13 @@ type Processor[In, Out any] interface {
 // checkpoint and saves it again under the next generation; what an earlier owner saves between the two is lost, although its messages
 // are acknowledged. DirStore and TopicStore have it.
 //
+// For StatefulOptions.Incremental a store has a method
+//
+//	Append(ctx context.Context, name string, generation uint64, write func(io.Writer) error) error
+//
+// which adds what write writes to the checkpoint, as a whole or not at all, so that Load has both one after the other. It refuses a
+// generation as Save does, and need not work after an error before the next Save. DirStore and TopicStore have it.
+//
 // RunStateful ends with an error of a store, unless that has a method Temporary() bool that is true: then the partition begins again
 // from its last checkpoint.
 type CheckpointStore interface {
@@ -53,6 +65,11 @@ type CheckpointStore interface {
 	// Save replaces the checkpoint by what write writes, as a whole or not at all. It refuses a generation below the stored one with an
 	// error that is ErrFenced.
 	Save(ctx context.Context, name string, generation uint64, write func(io.Writer) error) error
+}
+
+// appender is a CheckpointStore for StatefulOptions.Incremental.
+type appender interface {
+	Append(ctx context.Context, name string, generation uint64, write func(io.Writer) error) error
 }
 
 // ErrFenced says that a checkpoint has a newer owner.
@@ -99,7 +116,7 @@ const (
 
 // A checkpoint is the progress as JSON, with its length as 4 bytes in front, and the snapshot in frames: 4 bytes of length and so many
 // bytes. An empty frame ends them, behind which stand 4 bytes of CRC-32C over all lengths and contents before. So a torn or changed
-// checkpoint is noticed, whatever store has kept it.
+// checkpoint is noticed, whatever store has kept it. Changes follow in the same form, with the progress that they lead to.
 
 // writeCheckpoint streams a checkpoint.
 func writeCheckpoint(w io.Writer, p progress, snapshot func(io.Writer) error) error {
@@ -164,31 +181,17 @@ func (f *frameWriter) end() error {
 	return f.err
 }
 
-// readCheckpoint restores from a checkpoint. After an error, what restore has made is not to be used.
-func readCheckpoint(r io.Reader, restore func(io.Reader) error) (p progress, err error) {
-	f := &frameReader{in: r, sum: crc32.New(crc32.MakeTable(crc32.Castagnoli))}
-	size, err := f.length()
-	if err != nil || size > maxProgress {
-		return p, fmt.Errorf("not a checkpoint: %w", cmpError(err, errors.New("it begins with something else")))
-	}
-	text := make([]byte, size)
-	if err := f.fill(text); err != nil {
-		return p, fmt.Errorf("checkpoint is cut off: %w", err)
-	}
-	if err := json.Unmarshal(text, &p); err != nil {
-		return p, fmt.Errorf("not a checkpoint: %w", err)
-	}
-	if p.Version != checkpointVersion {
-		return p, fmt.Errorf("checkpoint of version %d, which is not known here", p.Version)
-	}
-	if _, _, _, err := parseOffset(p.Offset); err != nil && p.Offset != "" {
-		return p, err
+// readCheckpoint restores from a checkpoint and its changes. After an error, what restore has made is not to be used.
+func readCheckpoint(r io.Reader, restore func(io.Reader) error) (progress, error) {
+	f := &frameReader{in: r}
+	if f.begin(); f.err != nil {
+		return f.progress, f.err
 	}
 	if err := restore(f); err != nil {
-		return p, fmt.Errorf("restoring a snapshot: %w", err)
+		return f.progress, fmt.Errorf("restoring a snapshot: %w", err)
 	}
-	_, err = io.Copy(io.Discard, f) // to the checksum
-	return p, err
+	_, err := io.Copy(io.Discard, f) // to the checksum
+	return f.progress, err
 }
 
 func cmpError(err, otherwise error) error {
@@ -198,18 +201,22 @@ func cmpError(err, otherwise error) error {
 	return otherwise
 }
 
+// frameReader reads the snapshots of a checkpoint and of its changes, one after the other.
 type frameReader struct {
-	in   io.Reader
-	sum  hash.Hash32
-	left uint32 // of the frame
-	err  error
+	in       io.Reader
+	progress progress // of the newest that was begun
+	sum      hash.Hash32
+	left     uint32 // of the frame
+	err      error
 }
 
 func (f *frameReader) Read(p []byte) (int, error) {
-	if f.err == nil && f.left == 0 {
+	for f.err == nil && f.left == 0 {
 		f.left, f.err = f.length()
 		if f.err == nil && f.left == 0 {
-			f.err = f.check()
+			if f.err = f.check(); f.err == nil {
+				f.begin()
+			}
 		}
 	}
 	if f.err != nil || len(p) == 0 {
@@ -224,7 +231,42 @@ func (f *frameReader) Read(p []byte) (int, error) {
 	return n, f.err
 }
 
-// check compares the checksum, and returns io.EOF where it is right.
+// begin reads the progress in front of a snapshot. At the end of the last one it is io.EOF.
+func (f *frameReader) begin() {
+	first := f.sum == nil
+	f.sum = crc32.New(crc32.MakeTable(crc32.Castagnoli))
+	var size [4]byte
+	if n, err := io.ReadFull(f.in, size[:]); err != nil {
+		if f.err = cutOff(err); n == 0 && errors.Is(err, io.EOF) && !first {
+			f.err = io.EOF
+		}
+		return
+	}
+	f.sum.Write(size[:])
+	f.progress, f.err = f.readProgress(binary.BigEndian.Uint32(size[:]))
+}
+
+func (f *frameReader) readProgress(size uint32) (p progress, err error) {
+	if size > maxProgress {
+		return p, errors.New("not a checkpoint: it begins with something else")
+	}
+	text := make([]byte, size)
+	if err := f.fill(text); err != nil {
+		return p, fmt.Errorf("checkpoint is cut off: %w", err)
+	}
+	if err := json.Unmarshal(text, &p); err != nil {
+		return p, fmt.Errorf("not a checkpoint: %w", err)
+	}
+	if p.Version != checkpointVersion {
+		return p, fmt.Errorf("checkpoint of version %d, which is not known here", p.Version)
+	}
+	if _, _, _, err := parseOffset(p.Offset); err != nil && p.Offset != "" {
+		return p, err
+	}
+	return p, nil
+}
+
+// check compares the checksum.
 func (f *frameReader) check() error {
 	want := f.sum.Sum(nil)
 	var got [4]byte
@@ -234,7 +276,7 @@ func (f *frameReader) check() error {
 	if string(got[:]) != string(want) {
 		return errors.New("pulsarx: a checkpoint is damaged: its checksum differs")
 	}
-	return io.EOF
+	return nil
 }
 
 func (f *frameReader) length() (uint32, error) {

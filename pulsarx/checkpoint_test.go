@@ -58,8 +58,46 @@ func TestCheckpoint(t *testing.T) {
 	}
 }
 
+// TestCheckpointChanges: changes follow what they are of, and the progress is the last; what was cut off within one, or changed anywhere, is an
+// error.
+func TestCheckpointChanges(t *testing.T) {
+	var file []byte
+	ends := map[int]progress{}
+	for i, text := range []string{"the state", "", strings.Repeat("long", checkpointFrame), "end"} {
+		p := progress{Version: checkpointVersion, Offset: someOffset, Outputs: int64(i), Messages: int64(2 * i)}
+		file = append(file, checkpointOf(t, p, text)...)
+		ends[len(file)] = p
+	}
+	read := func(file []byte) (p progress, text []byte, err error) {
+		p, err = readCheckpoint(bytes.NewReader(file), func(r io.Reader) (err error) {
+			text, err = io.ReadAll(r)
+			return err
+		})
+		return p, text, err
+	}
+	p, text, err := read(file)
+	if want := "the state" + strings.Repeat("long", checkpointFrame) + "end"; err != nil || string(text) != want || p != ends[len(file)] {
+		t.Fatalf("%d bytes, %+v, %v", len(text), p, err)
+	}
+	for i := range file {
+		if i > 1000 && i < len(file)-1000 && i%997 > 0 {
+			continue
+		}
+		p, _, err := read(file[:i])
+		if want, end := ends[i]; end != (err == nil) || end && p != want {
+			t.Errorf("cut off at %d of %d: %+v, %v", i, len(file), p, err)
+		}
+		changed := bytes.Clone(file)
+		changed[i] ^= 0x40
+		if _, _, err := read(changed); err == nil {
+			t.Errorf("changed at %d of %d, it is read", i, len(file))
+		}
+	}
+}
+
 func FuzzReadCheckpoint(f *testing.F) {
 	f.Add(checkpointOf(f, progress{Offset: someOffset}, "the state"))
+	f.Add(append(checkpointOf(f, progress{Offset: someOffset}, "the state"), checkpointOf(f, progress{Offset: someOffset}, "changes")...))
 	f.Add([]byte("\x00\x01\x00\x00"))
 	f.Fuzz(func(_ *testing.T, file []byte) {
 		_, _ = readCheckpoint(bytes.NewReader(file), func(r io.Reader) error { // any error will do

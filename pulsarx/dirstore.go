@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math/rand/v2"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -32,9 +33,13 @@ func NewDirStore(dir string) (*DirStore, error) {
 	return &DirStore{dir}, nil
 }
 
-// A checkpoint's file begins with these bytes and its generation, in 8 bytes. Beside it stand a file that holds the newest generation
-// that was claimed, in the same form, and one that is locked by whoever writes either.
-const dirMagic = "tidemark checkpoint 1\n"
+// A checkpoint's file begins with these bytes, and its generation and a random number that names it, in 8 bytes each; a file of version 1
+// has no number, which is 0 then. Beside it stand files of what was appended, numbered from 1, in the same form with the number of the
+// checkpoint that they belong to; a file that holds the newest generation that was claimed; and one that is locked by whoever writes any.
+const (
+	dirMagic  = "tidemark checkpoint 2\n"
+	dirMagic1 = "tidemark checkpoint 1\n"
+)
 
 func (s *DirStore) path(name, kind string) string {
 	return filepath.Join(s.dir, url.PathEscape(name)+"."+kind)
@@ -60,7 +65,7 @@ func (s *DirStore) Claim(ctx context.Context, name string) (io.ReadCloser, uint6
 	defer unlock()
 	r, generation, err := s.load(name)
 	if err == nil {
-		err = s.write(name, "generation", generation+1, func(io.Writer) error { return nil })
+		err = s.write(name, "generation", dirHead{generation: generation + 1}, func(io.Writer) error { return nil })
 	}
 	if err != nil {
 		if r != nil {
@@ -73,22 +78,55 @@ func (s *DirStore) Claim(ctx context.Context, name string) (io.ReadCloser, uint6
 
 // Save writes the checkpoint beside the old one, and puts it in its place when it is on the disk.
 func (s *DirStore) Save(ctx context.Context, name string, generation uint64, write func(io.Writer) error) error {
+	err := s.change(ctx, name, generation, func([]*dirFile) error {
+		err := s.write(name, "checkpoint", dirHead{generation, rand.Uint64()}, write)
+		for i := s.appended(name); err == nil && i > 0; i-- { // what was appended to the old one, the last first, so that none is left alone
+			err = os.Remove(s.path(name, appendedKind(i)))
+		}
+		return err
+	})
+	return checkpointError("save", name, err)
+}
+
+// Append adds to the checkpoint, in a file of its own.
+func (s *DirStore) Append(ctx context.Context, name string, generation uint64, write func(io.Writer) error) error {
+	err := s.change(ctx, name, generation, func(parts []*dirFile) error {
+		if len(parts) == 0 {
+			return errors.New("there is none to append to")
+		}
+		return s.write(name, appendedKind(len(parts)), dirHead{generation, parts[0].head.number}, write)
+	})
+	return checkpointError("append to", name, err)
+}
+
+// change calls f with the files of the checkpoint, which nobody else changes meanwhile, if the generation is not fenced.
+func (s *DirStore) change(ctx context.Context, name string, generation uint64, f func(parts []*dirFile) error) error {
 	unlock, err := s.lock(ctx, name)
 	if err != nil {
-		return checkpointError("save", name, err)
+		return err
 	}
 	defer unlock()
-	old, stored, err := s.load(name)
+	parts, stored, err := s.files(name)
 	if err != nil {
-		return checkpointError("save", name, err)
+		return err
 	}
-	if old != nil {
-		_ = old.Close() // nothing was written to it
-	}
+	_ = closeAll(parts) // nothing was written to them
 	if generation < stored {
-		return checkpointError("save", name, fmt.Errorf("%w: generation %d, not %d", ErrFenced, stored, generation))
+		return fmt.Errorf("%w: generation %d, not %d", ErrFenced, stored, generation)
 	}
-	return checkpointError("save", name, s.write(name, "checkpoint", generation, write))
+	return f(parts)
+}
+
+func appendedKind(number int) string { return fmt.Sprintf("appended%d", number) }
+
+// appended is how many files there are of what was appended, to this checkpoint or one before.
+func (s *DirStore) appended(name string) int {
+	n := 0
+	for ; ; n++ {
+		if _, err := os.Stat(s.path(name, appendedKind(n+1))); err != nil {
+			return n
+		}
+	}
 }
 
 // checkpointError says which checkpoint an error is about.
@@ -101,52 +139,113 @@ func checkpointError(what, name string, err error) error {
 
 // load opens the checkpoint, and returns the higher of its generation and the claimed one.
 func (s *DirStore) load(name string) (io.ReadCloser, uint64, error) {
-	file, saved, err := s.open(name, "checkpoint")
+	parts, generation, err := s.files(name)
+	if err != nil || len(parts) == 0 {
+		return nil, generation, err
+	}
+	return &dirReader{io.MultiReader(readers(parts)...), parts}, generation, nil
+}
+
+// files opens a checkpoint and what was appended to it, and returns the highest of their generations and the claimed one.
+func (s *DirStore) files(name string) (parts []*dirFile, generation uint64, err error) {
+	claim, err := s.open(name, "generation")
 	if err != nil {
 		return nil, 0, err
 	}
-	claim, claimed, err := s.open(name, "generation")
 	if claim != nil {
-		err = errors.Join(err, claim.Close())
+		generation = claim.head.generation
+		if err := claim.Close(); err != nil {
+			return nil, 0, err
+		}
 	}
-	if file == nil { // a nil *dirFile is no nil io.ReadCloser
-		return nil, max(saved, claimed), err
+	for kind := "checkpoint"; ; kind = appendedKind(len(parts)) {
+		part, err := s.open(name, kind)
+		if err != nil {
+			return nil, 0, errors.Join(err, closeAll(parts))
+		}
+		if part == nil {
+			return parts, generation, nil
+		}
+		if len(parts) > 0 && part.head.number != parts[0].head.number { // of a checkpoint before
+			return parts, generation, part.Close()
+		}
+		parts, generation = append(parts, part), max(generation, part.head.generation)
 	}
-	return file, max(saved, claimed), err
 }
+
+// dirReader reads files one after the other.
+type dirReader struct {
+	io.Reader
+	parts []*dirFile
+}
+
+func (r *dirReader) Close() error { return closeAll(r.parts) }
+
+func closeAll(parts []*dirFile) (err error) {
+	for _, p := range parts {
+		err = errors.Join(err, p.Close())
+	}
+	return err
+}
+
+func readers(parts []*dirFile) []io.Reader {
+	rs := make([]io.Reader, len(parts))
+	for i, p := range parts {
+		rs[i] = p
+	}
+	return rs
+}
+
+type dirHead struct{ generation, number uint64 }
 
 type dirFile struct {
 	*bufio.Reader
 	file *os.File
+	head dirHead
 }
 
 func (f *dirFile) Close() error { return f.file.Close() }
 
-func (s *DirStore) open(name, kind string) (*dirFile, uint64, error) {
+// open opens a file behind its head; nil where there is none.
+func (s *DirStore) open(name, kind string) (*dirFile, error) {
 	file, err := os.Open(s.path(name, kind))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, 0, nil
+		return nil, nil
 	}
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
-	in := bufio.NewReaderSize(file, 256<<10)
-	head := make([]byte, len(dirMagic)+8)
-	if _, err := io.ReadFull(in, head); err != nil || string(head[:len(dirMagic)]) != dirMagic {
-		return nil, 0, errors.Join(fmt.Errorf("%s is not a checkpoint's file", file.Name()), file.Close())
+	f := &dirFile{Reader: bufio.NewReaderSize(file, 64<<10), file: file}
+	magic, numbers := make([]byte, len(dirMagic)), make([]byte, 16)
+	_, err = io.ReadFull(f, magic)
+	if string(magic) == dirMagic1 {
+		numbers = numbers[:8]
+	} else if string(magic) != dirMagic {
+		err = fs.ErrInvalid
 	}
-	return &dirFile{in, file}, binary.BigEndian.Uint64(head[len(dirMagic):]), nil
+	if err == nil {
+		_, err = io.ReadFull(f, numbers)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s is not a checkpoint's file", file.Name()), file.Close())
+	}
+	f.head.generation = binary.BigEndian.Uint64(numbers)
+	if len(numbers) > 8 {
+		f.head.number = binary.BigEndian.Uint64(numbers[8:])
+	}
+	return f, nil
 }
 
 // write replaces a file as a whole.
-func (s *DirStore) write(name, kind string, generation uint64, write func(io.Writer) error) error {
+func (s *DirStore) write(name, kind string, head dirHead, write func(io.Writer) error) error {
 	path := s.path(name, kind)
 	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	out := bufio.NewWriterSize(file, 256<<10)
-	_, err = out.Write(binary.BigEndian.AppendUint64([]byte(dirMagic), generation))
+	text := binary.BigEndian.AppendUint64([]byte(dirMagic), head.generation)
+	_, err = out.Write(binary.BigEndian.AppendUint64(text, head.number))
 	if err == nil {
 		err = write(out)
 	}

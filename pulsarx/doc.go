@@ -101,6 +101,8 @@
 // takes its state from the [CheckpointStore]. A turn with a partition ends with the first loss of a connection, and the next one
 // begins at the checkpoint, so that there is one way to begin and it is tested by every crash.
 //
+// StatefulOptions.Incremental writes to most checkpoints only what has changed, where the processor can say that.
+//
 // A [TopicStore] keeps checkpoints in compacted topics, where every machine finds them; a [DirStore] in a folder, for processes on one
 // machine. Both stream: a few chunks are in memory, whatever the state's size. Both refuse an owner that was replaced, and at no instant
 // is there half a checkpoint. The stages of a message, any of which may be the last one of a process:

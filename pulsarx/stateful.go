@@ -21,6 +21,15 @@ type StatefulOptions struct {
 	Subscription string
 	// Interval is the time between two checkpoints of a partition; 10 s by default. A crash costs working on so much again.
 	Interval time.Duration
+	// Incremental writes only what has changed to most checkpoints, for much state of which little changes. The Processor then has a method
+	// SnapshotChanges(w io.Writer) error, which writes what has changed since the last Snapshot, SnapshotChanges or Restore, as a
+	// window.Operator does, and Restore reads a Snapshot and what followed it, to the end. Take care with a Processor that embeds an
+	// Operator and has a Snapshot of its own: it needs a SnapshotChanges of its own as well. The CheckpointStore has Append.
+	//
+	// The first checkpoint of each owner is whole, and so is the next when the changes are as large as that, or a hundred in
+	// number. So a checkpoint is at most twice as large as the state, nearly, and all that is written at most twice the changes and
+	// a hundredth of the state each.
+	Incremental bool
 	// ReceiverQueue is the number of messages prefetched for a partition; 1000 by default.
 	ReceiverQueue int
 	// DeadLetterTopic gets what cannot be decoded, and what Process calls permanent; <topic>-<subscription>-DLQ by default. A crash may
@@ -108,6 +117,9 @@ func RunStateful[In, Out any](
 	err := o.validate()
 	if out.Codec == nil || out.Producer.Topic == "" {
 		err = errors.Join(err, errors.New("Output needs a Codec and a Producer.Topic"))
+	}
+	if _, ok := s.(appender); o.Incremental && !ok {
+		err = errors.Join(err, errors.New("StatefulOptions.Incremental: the CheckpointStore has no method Append"))
 	}
 	if err != nil {
 		return fmt.Errorf("pulsarx: %w", err)

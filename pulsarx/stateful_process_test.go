@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -19,6 +20,8 @@ import (
 type processJob struct {
 	URL, Admin, Namespace string
 	Dir                   string // of a DirStore, a TopicStore where it is empty
+	// Incremental writes changes to the checkpoints.
+	Incremental bool
 	// Die is the point at which the process kills itself, when it has come there Nth times.
 	Die string
 	Nth int
@@ -29,6 +32,7 @@ const processVariable = "PULSARX_STATEFUL"
 // dyingPoints are the points at which it does, and at how many of its visits there a test lets it die.
 var dyingPoints = map[string]int{
 	"before a claim": 1, "after a claim": 1, "before a message": 4, "after a message": 4, "in a snapshot": 3, "before a save": 3, "after a save": 3,
+	"in changes": 2, "before an append": 2, "after an append": 2, // of an incremental job
 }
 
 // at kills the process, as the system does: nothing runs any more, and the connections end.
@@ -61,9 +65,21 @@ func TestStatefulProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	factory := func(pulsarx.Partition) (pulsarx.Processor[string, string], error) {
+		if j.Incremental {
+			return &mortalTallies{tallies{counts{seen: map[string]int{}}, map[string]bool{}}, &j}, nil
+		}
 		return &mortal{counts{seen: map[string]int{}}, &j}, nil
 	}
-	t.Fatal(stateful(t.Context(), c, j.Namespace+"in", j.Namespace+"out", j.store(t, c), factory)) // until it is killed
+	t.Fatal(j.run(t.Context(), c, j.store(t, c), factory)) // until it is killed
+}
+
+func (j *processJob) run(ctx context.Context, c *pulsarx.Client, store pulsarx.CheckpointStore,
+	factory func(pulsarx.Partition) (pulsarx.Processor[string, string], error),
+) error {
+	if j.Incremental {
+		return incremental(ctx, c, j.Namespace+"in", j.Namespace+"out", store, factory)
+	}
+	return stateful(ctx, c, j.Namespace+"in", j.Namespace+"out", store, factory)
 }
 
 func (j *processJob) store(tb testing.TB, c *pulsarx.Client) claimer {
@@ -155,6 +171,14 @@ var jobStores = map[string]func(testing.TB, *processJob){
 		j.Dir = tb.TempDir()
 	},
 	"topics": func(tb testing.TB, _ *processJob) { tb.Helper() },
+	"folder, changes": func(tb testing.TB, j *processJob) {
+		tb.Helper()
+		j.Dir, j.Incremental = tb.TempDir(), true
+	},
+	"topics, changes": func(tb testing.TB, j *processJob) {
+		tb.Helper()
+		j.Incremental = true
+	},
 }
 
 // newJob makes the topics of a job.
@@ -173,6 +197,9 @@ func TestStatefulPoints(t *testing.T) {
 	c := s.client(t)
 	for kind, choose := range jobStores {
 		for point, most := range dyingPoints {
+			if changes := strings.HasSuffix(kind, "changes"); changes != strings.Contains("in changes before an append after an append", point) {
+				continue
+			}
 			for nth := range most {
 				t.Run(fmt.Sprintf("%s/%s/%d", kind, point, nth), func(t *testing.T) {
 					j := newJob(t, s, c, 1, 1)
@@ -217,7 +244,11 @@ func (j processJob) finish(t *testing.T, c *pulsarx.Client, values []string) {
 	t.Helper()
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- stateful(ctx, c, j.Namespace+"in", j.Namespace+"out", j.store(t, c), newCounts) }()
+	factory := newCounts
+	if j.Incremental {
+		factory = newTallies
+	}
+	go func() { done <- j.run(ctx, c, j.store(t, c), factory) }()
 	equalOutputs(t, c, j.Namespace+"out", clean(values))
 	stop()
 	if err := <-done; err != nil {

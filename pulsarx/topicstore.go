@@ -68,7 +68,7 @@ func (o TopicStoreOptions) validate(c *Client) error {
 //
 // What checkpoints were replaced is garbage until the topic is compacted (CompactAfter), and takes disk until the broker closes the
 // ledgers that it is in, some ten minutes to hours after: a checkpoint of 100 MB every 10 s writes 36 GB an hour, so choose
-// StatefulOptions.Interval by the size of the state.
+// StatefulOptions.Interval by the size of the state, or StatefulOptions.Incremental.
 //
 // Errors of connections and of the broker have a method Temporary() bool that is true: RunStateful then begins again from the last
 // checkpoint, and ends with others, as of a missing permission.
@@ -119,12 +119,28 @@ func (s *TopicStore) Claim(ctx context.Context, name string) (io.ReadCloser, uin
 
 // Save sends the checkpoint beside the old one, and replaces that when all of it is stored. After an error it may still have done so.
 func (s *TopicStore) Save(ctx context.Context, name string, generation uint64, write func(io.Writer) error) error {
+	return checkpointError("save", name, s.change(ctx, name, generation, func(ctx context.Context, w *topicWriter) (topicHead, error) {
+		return w.save(ctx, write)
+	}))
+}
+
+// Append adds to the checkpoint, which counts with it when all of it is stored. After an error it may have done so, or need a Save.
+func (s *TopicStore) Append(ctx context.Context, name string, generation uint64, write func(io.Writer) error) error {
+	return checkpointError("append to", name, s.change(ctx, name, generation, func(ctx context.Context, w *topicWriter) (topicHead, error) {
+		return w.append(ctx, write)
+	}))
+}
+
+// change makes the head that f returns the one that counts, if the generation is not fenced.
+func (s *TopicStore) change(ctx context.Context, name string, generation uint64,
+	f func(context.Context, *topicWriter) (topicHead, error),
+) error {
 	compact := false
 	err := s.hold(ctx, name, func(ctx context.Context, w *topicWriter) error {
 		if generation < w.head.Generation {
 			return fmt.Errorf("%w: generation %d, not %d", ErrFenced, w.head.Generation, generation)
 		}
-		h, err := w.save(ctx, write)
+		h, err := f(ctx, w)
 		if err != nil {
 			return err
 		}
@@ -137,7 +153,7 @@ func (s *TopicStore) Save(ctx context.Context, name string, generation uint64, w
 	if err == nil && compact {
 		s.compact(ctx, s.topic(name))
 	}
-	return checkpointError("save", name, err)
+	return err
 }
 
 // compact asks for a compaction. Where that fails, another save asks again, later.
@@ -208,14 +224,14 @@ func adminTemporary(err error, status int) error {
 
 // A topic has chunks of checkpoints, and heads. A checkpoint is written under the keys of one of two slots, 0/0, 0/1 ... or 1/0, 1/1 ...,
 // the one that does not have the checkpoint that counts; then a head, of the key head, says that this one counts. So the chunks of the
-// one that counts are always the newest of their keys, and compaction leaves them. Every message has the head that counts with it in a
+// one that counts are always the newest of their keys, and compaction leaves them. What is appended goes on in its slot. Every message has the head that counts with it in a
 // property, so that the last message tells it, also where a save was cut off. None is a tombstone: it would not be left at the end.
 
 const (
 	headKey      = "head"
 	headProperty = "head"
 	saveProperty = "save"
-	headVersion  = 1
+	headVersion  = 2 // of a checkpoint that was appended to, which version 1 did not know
 	maxChunks    = 1 << 24
 )
 
@@ -245,7 +261,7 @@ func (s *TopicStore) readerOptions(topic string, queue int) pulsar.ReaderOptions
 
 // head reads the last message of a topic.
 func (s *TopicStore) head(ctx context.Context, topic string) (topicHead, error) {
-	h := topicHead{Version: headVersion}
+	h := topicHead{Version: 1}
 	r := &partitionReader{client: s.client, partition: parsePartition(topic), options: s.readerOptions(topic, 1)}
 	var err error
 	r.last, err = again(ctx, s.client, func() (MessageID, error) { return s.client.lastID(ctx, r.options) })
@@ -262,7 +278,7 @@ func (s *TopicStore) head(ctx context.Context, topic string) (topicHead, error) 
 	if err := json.Unmarshal([]byte(m.Properties()[headProperty]), &h); err != nil {
 		return h, fmt.Errorf("%s holds what is no checkpoint's, at %v", topic, m.ID())
 	}
-	if h.Version != headVersion {
+	if h.Version < 1 || h.Version > headVersion {
 		return h, fmt.Errorf("checkpoint of version %d, which is not known here", h.Version)
 	}
 	if slot, index, chunk := strings.Cut(m.Key(), "/"); chunk { // of a save that was cut off

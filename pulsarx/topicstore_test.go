@@ -325,7 +325,7 @@ func TestTopicStoreForeign(t *testing.T) {
 	for name, properties := range map[string]map[string]string{
 		"no head":     nil,
 		"no json":     {"head": "{"},
-		"a later one": {"head": `{"version":2}`},
+		"a later one": {"head": `{"version":3}`},
 		"no place":    {"head": `{"version":1,"save":"s","chunks":3,"first":"x","last":"y"}`},
 		"no slot":     {"head": `{"version":1,"save":"s","slot":7}`},
 		"negative":    {"head": `{"version":1,"save":"s","chunks":-1}`},

@@ -1,6 +1,7 @@
 package pulsarx
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -151,11 +152,39 @@ func (w *topicWriter) failure(ctx context.Context) error {
 // save sends a checkpoint into the slot that is free, and returns the head that makes it count.
 func (w *topicWriter) save(ctx context.Context, write func(io.Writer) error) (topicHead, error) {
 	h := w.head
-	h.Save, h.Slot, h.Chunks, h.Bytes = fmt.Sprintf("%016x", rand.Uint64()), 1-w.head.Slot, 0, 0
+	h.Version, h.Save, h.Slot, h.Chunks, h.Bytes = 1, fmt.Sprintf("%016x", rand.Uint64()), 1-w.head.Slot, 0, 0
+	h.First, h.Last = "", ""
+	err := w.write(ctx, &h, write)
+	if err == nil { // of an older save, which was longer: a byte each is left of them
+		for i := h.Chunks; i < w.head.Held[h.Slot]; i++ {
+			w.send(ctx, chunkKey(h.Slot, i), "", []byte{0})
+		}
+		err = w.flush(ctx)
+	}
+	return w.written(h), err
+}
+
+// append sends more of the checkpoint that counts into its slot, and returns the head that makes it count with that.
+func (w *topicWriter) append(ctx context.Context, write func(io.Writer) error) (topicHead, error) {
+	h := w.head
+	if h.Save == "" || h.Held[h.Slot] > h.Chunks { // what was cut off would be read with what comes now
+		return h, errors.New("there is no whole checkpoint to append to")
+	}
+	h.Version = headVersion
+	err := w.write(ctx, &h, write)
+	if err == nil {
+		err = w.flush(ctx)
+	}
+	return w.written(h), err
+}
+
+// write sends chunks behind those that h has.
+func (w *topicWriter) write(ctx context.Context, h *topicHead, write func(io.Writer) error) error {
 	send := func(chunk []byte) error {
 		w.send(ctx, chunkKey(h.Slot, h.Chunks), h.Save, chunk)
 		h.Chunks++
 		h.Bytes += int64(len(chunk))
+		h.Since += int64(len(chunk))
 		return w.failure(ctx)
 	}
 	chunks := &chunkWriter{size: w.size, send: send}
@@ -163,25 +192,26 @@ func (w *topicWriter) save(ctx context.Context, write func(io.Writer) error) (to
 	if err == nil {
 		err = chunks.end()
 	}
-	if failed := w.failure(ctx); failed != nil || err != nil {
-		return h, cmpError(failed, err)
-	}
-	for i := h.Chunks; i < w.head.Held[h.Slot]; i++ { // of an older save, which was longer: a byte each is left of them
-		w.send(ctx, chunkKey(h.Slot, i), "", []byte{0})
-	}
+	return cmpError(w.failure(ctx), err)
+}
+
+// flush waits for the receipts.
+func (w *topicWriter) flush(ctx context.Context) error {
 	if err := w.producer.Flush(ctx); err != nil {
-		return h, sendError(ctx, err)
+		return sendError(ctx, err)
 	}
-	if err := w.failure(ctx); err != nil {
-		return h, err
-	}
+	return w.failure(ctx)
+}
+
+// written is the head with where its chunks are.
+func (w *topicWriter) written(h topicHead) topicHead {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	h.Held[h.Slot] = h.Chunks
-	h.Since += h.Bytes
-	h.First, h.Last = "", ""
-	if h.Chunks > 0 {
-		h.First, h.Last = offset(w.first), offset(w.last)
+	if w.last != nil {
+		h.First, h.Last = cmp.Or(h.First, offset(w.first)), offset(w.last)
 	}
-	return h, nil
+	return h
 }
 
 // chunkWriter cuts what is written into chunks, each in a slice of its own.

@@ -119,6 +119,7 @@ type worker[In, Out any] struct {
 	saved      string    // offset
 	last       MessageID // worked on
 	checked    bool      // that the output deduplicates
+	written    written
 
 	mu     sync.Mutex
 	failed error // the first of an output
@@ -131,6 +132,9 @@ func (w *worker[In, Out]) begin(ctx, working context.Context, outputs *Client) e
 		return fmt.Errorf("pulsarx: processor of %s: %w", w.partition.name, err)
 	}
 	w.processor = processor
+	if _, ok := processor.(changing); w.options.Incremental && !ok {
+		return fmt.Errorf("pulsarx: processor of %s: StatefulOptions.Incremental: it has no method SnapshotChanges", w.partition.name)
+	}
 	r, generation, err := claim(ctx, w.store, w.checkpointName())
 	if err != nil {
 		return storeError(err)
@@ -338,6 +342,49 @@ func (w *worker[In, Out]) bury(ctx context.Context, m pulsar.Message, why *fate)
 	}
 }
 
+// written is what this owner has saved.
+type written struct {
+	whole, changes int64 // bytes, of the last whole checkpoint and what was appended to it; 0 before the first
+	appended       int
+}
+
+// maxAppended is how often a checkpoint is appended to.
+const maxAppended = 100
+
+// save saves the state, or what has changed of it.
+func (w *worker[In, Out]) save(ctx context.Context) error {
+	did := &w.written
+	save, snapshot := w.store.Save, w.processor.Snapshot
+	changes := w.options.Incremental && did.whole > 0 && did.changes < did.whole && did.appended < maxAppended
+	if changes {
+		save, snapshot = w.store.(appender).Append, w.processor.(changing).SnapshotChanges // both were asked at the beginning
+	}
+	size := int64(0)
+	err := save(ctx, w.checkpointName(), w.generation, func(out io.Writer) error {
+		counted := &countingWriter{out: out}
+		err := writeCheckpoint(counted, w.progress, snapshot)
+		size = counted.n
+		return err
+	})
+	if changes {
+		did.changes, did.appended = did.changes+size, did.appended+1
+	} else {
+		*did = written{whole: size}
+	}
+	return err
+}
+
+type countingWriter struct {
+	out io.Writer
+	n   int64
+}
+
+func (c *countingWriter) Write(p []byte) (int, error) {
+	n, err := c.out.Write(p)
+	c.n += int64(n)
+	return n, err
+}
+
 // checkpoint makes all up to the last message durable: outputs first, then the state, then the acknowledgement.
 func (w *worker[In, Out]) checkpoint(ctx context.Context) error {
 	if w.progress.Offset != w.saved {
@@ -347,10 +394,7 @@ func (w *worker[In, Out]) checkpoint(ctx context.Context) error {
 		if err := w.failure(); err != nil {
 			return err
 		}
-		err := w.store.Save(ctx, w.checkpointName(), w.generation, func(out io.Writer) error {
-			return writeCheckpoint(out, w.progress, w.processor.Snapshot)
-		})
-		if err != nil {
+		if err := w.save(ctx); err != nil {
 			return storeError(err)
 		}
 		w.saved = w.progress.Offset

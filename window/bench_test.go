@@ -126,7 +126,7 @@ func run(b *testing.B, es []click, a Assigner, shared bool) {
 	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/events, "allocs/event")
 }
 
-// BenchmarkSnapshot writes and reads the state of many keys.
+// BenchmarkSnapshot writes and reads the state of many keys, and writes what has changed when one key in a hundred has.
 func BenchmarkSnapshot(b *testing.B) {
 	const keys = 1_000_000
 	op := summing(b, Tumbling(time.Hour))
@@ -152,6 +152,25 @@ func BenchmarkSnapshot(b *testing.B) {
 		b.ReportMetric(float64(w.Len())/keys, "bytes/key")
 		b.ReportMetric(float64(after.HeapAlloc-before.HeapAlloc)/keys, "heap-bytes/key")
 		b.ReportMetric(float64(keys)*float64(b.N)/b.Elapsed().Seconds(), "keys/s")
+	})
+	b.Run("changes of 1%", func(b *testing.B) {
+		var changes bytes.Buffer
+		for range b.N {
+			b.StopTimer()
+			for i := 0; i < keys; i += 100 {
+				c := click{key: fmt.Sprintf("user-%07d", i), at: Timestamp(i), n: 1}
+				if _, err := op.Process(0, c.at, c, func(Result[string, float64]) {}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			changes.Reset()
+			b.StartTimer()
+			if err := op.SnapshotChanges(&changes); err != nil {
+				b.Fatal(err)
+			}
+		}
+		b.ReportMetric(float64(changes.Len())/1e6, "MB")
+		b.ReportMetric(float64(w.Len())/1e6, "MB-whole")
 	})
 	b.Run("restore", func(b *testing.B) {
 		for range b.N {
