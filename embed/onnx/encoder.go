@@ -236,19 +236,18 @@ func (e *encoder) weight(name string, shape ...int64) string {
 }
 
 func (e *encoder) find(name string, shape ...int64) tensor {
-	t, is := e.weights.tensors[e.prefix+name]
-	if !is && strings.Contains(name, "LayerNorm") { // TensorFlow's names, which BERT's first files still have
-		t, is = e.weights.tensors[e.prefix+strings.NewReplacer(".weight", ".gamma", ".bias", ".beta").Replace(name)]
+	if e.err != nil {
+		return tensor{}
 	}
-	switch {
-	case e.err != nil:
-	case !is:
-		e.err = fmt.Errorf("%w: %s has no weight %s", ErrModel, e.weights.path, e.prefix+name)
-	case t.elem == 0:
-		e.err = fmt.Errorf("%w: %s: weight %s of the type %.20q; known are %s", ErrUnsupported, t.file, e.prefix+name, t.dtype, sorted(dtypes))
-	case !slices.EqualFunc(t.shape, shape, func(have, want int64) bool { return have == want || want < 0 && have > 0 }):
-		e.err = fmt.Errorf("%w: %s: weight %s has the shape %v, wanted %v", ErrModel, t.file, e.prefix+name, t.shape, shape)
+	name = e.prefix + name
+	if _, is := e.weights.tensors[name]; !is && strings.Contains(name, "LayerNorm") { // TensorFlow's names, which BERT's first files still have
+		old := strings.NewReplacer(".weight", ".gamma", ".bias", ".beta").Replace(name)
+		if _, is := e.weights.tensors[old]; is {
+			name = old
+		}
 	}
+	t, err := e.weights.find(name, shape...)
+	e.err = err
 	return t
 }
 

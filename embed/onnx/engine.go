@@ -56,8 +56,8 @@ func openEngine(o TextOptions) (e *engine, built builtGraph, err error) {
 	if o.Pooling != "" {
 		f.pooling = o.Pooling
 	}
-	if o.Dimensions > f.dimensions {
-		return nil, builtGraph{}, fmt.Errorf("%w: TextOptions.Dimensions is %d, but the model has %d", ErrUnsupported, o.Dimensions, f.dimensions)
+	if o.Dimensions > f.made() {
+		return nil, builtGraph{}, fmt.Errorf("%w: TextOptions.Dimensions is %d, but the model has %d", ErrUnsupported, o.Dimensions, f.made())
 	}
 	e = &engine{options: o, folder: f, batchTokens: o.BatchTokens, slots: make(chan []float32, runtime.GOMAXPROCS(0))}
 	for range cap(e.slots) {
@@ -97,6 +97,9 @@ func (e *engine) openGraph() (built builtGraph, err error) {
 	if e.signature, err = sign(g, e.folder.dimensions); err != nil {
 		return built, fmt.Errorf("%w (%s)", err, e.folder.graph)
 	}
+	if e.signature.pooled && len(e.folder.layers) > 0 {
+		return built, fmt.Errorf("%w: %s: a graph that pools, and dense layers, which it may have or not", ErrUnsupported, e.folder.graph)
+	}
 	if e.quantizing = g.companyOp; e.quantizing != "" {
 		e.batchTokens = -1 // a text alone, so that its company never changes its vector
 	}
@@ -135,12 +138,16 @@ func (e *engine) text(promptName string) (*Text, error) {
 			return nil, fmt.Errorf("%w: prompt %q has %d tokens, and the limit is %d", ErrUnsupported, promptName, n, e.folder.limit)
 		}
 	}
-	dims := e.folder.dimensions
+	dims := e.folder.made()
 	if e.options.Dimensions > 0 {
 		dims = e.options.Dimensions
 	}
-	sum := sha256.Sum256(fmt.Appendf(nil, "tidemark text 2\n%s\npooling %s\nnormalize %t\ndimensions %d\nlimit %d\nlong %d\nprompt %q\n",
-		e.fingerprint, e.folder.pooling, e.options.Normalize || e.folder.normalize, dims, e.folder.limit, e.options.LongTexts, p.text))
+	said := fmt.Appendf(nil, "tidemark text 2\n%s\npooling %s\nnormalize %t\ndimensions %d\nlimit %d\nlong %d\nprompt %q\n",
+		e.fingerprint, e.folder.pooling, e.options.Normalize || e.folder.normalize, dims, e.folder.limit, e.options.LongTexts, p.text)
+	for _, d := range e.folder.layers {
+		said = fmt.Appendf(said, "dense %s\n", d.fingerprint())
+	}
+	sum := sha256.Sum256(said)
 	return &Text{
 		engine: e, prompt: p,
 		model: embed.Model{Name: e.folder.name, Fingerprint: hex.EncodeToString(sum[:]), Dimensions: dims, MaxLength: e.folder.limit},

@@ -25,10 +25,11 @@ type folder struct {
 	graph         string // path of the ONNX file, of model.safetensors or of its index
 	tokenizer     string // path of tokenizer.json
 	pooling       Pooling
-	normalize     bool
-	limit         int // tokens, special tokens included; 0 where no file says
-	dimensions    int
-	vocabulary    int // token ids are below it; 0 where no file says
+	layers        []dense // behind the pooling
+	normalize     bool    // behind the layers
+	limit         int     // tokens, special tokens included; 0 where no file says
+	dimensions    int     // of the pooling
+	vocabulary    int     // token ids are below it; 0 where no file says
 	padID         int64
 	firstPosition int64 // the position id of a text's first token
 	prompts       map[string]string
@@ -61,7 +62,7 @@ func readFolder(dir, file string) (folder, error) {
 		return folder{}, fmt.Errorf("%w: %s: not a folder", ErrModel, dir)
 	}
 	f := folder{name: folderName(dir)}
-	transformer, pool, err := f.readModules(dir)
+	transformer, pool, layers, err := f.readModules(dir)
 	if err != nil {
 		return folder{}, err
 	}
@@ -83,6 +84,9 @@ func readFolder(dir, file string) (folder, error) {
 	if err := f.readPooling(pool); err != nil {
 		return folder{}, err
 	}
+	if err := f.readLayers(layers); err != nil {
+		return folder{}, err
+	}
 	f.graph, err = findGraph(transformer, file)
 	return f, err
 }
@@ -99,30 +103,77 @@ func folderName(dir string) string {
 	return filepath.Base(dir)
 }
 
-// readModules answers the folders of the transformer and of its pooling, "" where the folder has none.
-func (f *folder) readModules(dir string) (transformer, pool string, err error) {
+// readModules answers the folders of the transformer, of its pooling, "" where the folder has none, and of the dense layers.
+func (f *folder) readModules(dir string) (transformer, pool string, layers []string, err error) {
 	path := filepath.Join(dir, "modules.json")
 	var modules []module
 	if found, err := readJSON(path, &modules); err != nil {
-		return "", "", err
+		return "", "", nil, err
 	} else if !found { // as transformers saves it; sentence-transformers takes the mean then
-		return dir, "", nil
+		return dir, "", nil, nil
 	}
-	kinds := make([]string, len(modules))
+	kinds, paths := make([]string, len(modules)), make([]string, len(modules))
 	for i, m := range modules {
-		kinds[i] = m.Type[strings.LastIndex(m.Type, ".")+1:]
-	}
-	f.normalize = len(kinds) == 3 && kinds[2] == "Normalize"
-	if len(kinds) < 2 || kinds[0] != "Transformer" || kinds[1] != "Pooling" || len(kinds) > 2 && !f.normalize {
-		return "", "", fmt.Errorf("%w: %s: modules %v; known are Transformer, Pooling and optionally Normalize",
-			ErrUnsupported, path, kinds)
-	}
-	for _, m := range modules[:2] {
+		kinds[i], paths[i] = lastName(m.Type), filepath.Join(dir, filepath.FromSlash(m.Path))
 		if m.Path != "" && !filepath.IsLocal(filepath.FromSlash(m.Path)) {
-			return "", "", fmt.Errorf("%w: %s: path %q leaves the folder", ErrModel, path, m.Path)
+			return "", "", nil, fmt.Errorf("%w: %s: path %q leaves the folder", ErrModel, path, m.Path)
 		}
 	}
-	return filepath.Join(dir, filepath.FromSlash(modules[0].Path)), filepath.Join(dir, filepath.FromSlash(modules[1].Path)), nil
+	behind := len(kinds)
+	if f.normalize = behind > 2 && kinds[behind-1] == "Normalize"; f.normalize {
+		behind--
+		if err := checkNormalize(paths[behind]); err != nil {
+			return "", "", nil, err
+		}
+	}
+	if behind < 2 || kinds[0] != "Transformer" || kinds[1] != "Pooling" || behind > maxModules ||
+		slices.ContainsFunc(kinds[2:behind], func(kind string) bool { return kind != "Dense" }) {
+		return "", "", nil, fmt.Errorf("%w: %s: modules %.1000q; known are Transformer, Pooling, and optionally Dense layers and Normalize",
+			ErrUnsupported, path, kinds)
+	}
+	return paths[0], paths[1], paths[2:behind], nil
+}
+
+// maxModules bounds how many dense layers a folder makes us read.
+const maxModules = 16
+
+// checkNormalize reads the folder of the module Normalize, which mostly is empty.
+func checkNormalize(dir string) error {
+	var c struct {
+		Input  string `json:"module_input_name"`
+		Output string `json:"module_output_name"`
+	}
+	path := filepath.Join(dir, "config.json")
+	if _, err := readJSON(path, &c); err != nil {
+		return err
+	}
+	if !ofSentence(c.Input) || !ofSentence(c.Output) {
+		return fmt.Errorf("%w: %s: from %.100q to %.100q; known is %s", ErrUnsupported, path, c.Input, c.Output, sentenceFeature)
+	}
+	return nil
+}
+
+// readLayers reads the dense layers, each of which takes what the one before it makes.
+func (f *folder) readLayers(dirs []string) error {
+	for _, dir := range dirs {
+		d, err := readDense(dir)
+		if err != nil {
+			return err
+		}
+		if d.in != f.made() {
+			return fmt.Errorf("%w: %s: in_features %d, but what is before it makes %d", ErrModel, dir, d.in, f.made())
+		}
+		f.layers = append(f.layers, d)
+	}
+	return nil
+}
+
+// made is how many dimensions the folder's vectors have.
+func (f folder) made() int {
+	if n := len(f.layers); n > 0 {
+		return f.layers[n-1].out
+	}
+	return f.dimensions
 }
 
 // offsetPositions are the model types whose position ids begin after the padding id, which costs that many of the positions.
@@ -165,6 +216,7 @@ func (f *folder) readTokenizerConfig(dir string) error {
 	var c struct {
 		ModelMaxLength *float64 `json:"model_max_length"`
 		Side           string   `json:"truncation_side"`
+		bertFlags
 	}
 	path := filepath.Join(dir, "tokenizer_config.json")
 	if _, err := readJSON(path, &c); err != nil {
@@ -173,10 +225,57 @@ func (f *folder) readTokenizerConfig(dir string) error {
 	if c.Side != "" && c.Side != "right" {
 		return fmt.Errorf("%w: %s: truncation_side %q", ErrUnsupported, path, c.Side)
 	}
+	if err := c.check(path, f.tokenizer); err != nil {
+		return err
+	}
 	if c.ModelMaxLength == nil || f.limit > 0 { // sentence-transformers sets max_seq_length in its place
 		return nil
 	}
 	return f.lower(*c.ModelMaxLength, path, "model_max_length")
+}
+
+// bertFlags are what tokenizer_config.json says of BERT's normalizer. transformers overrides tokenizer.json by them, for these classes.
+type bertFlags struct {
+	Class   string `json:"tokenizer_class"`
+	Lower   *bool  `json:"do_lower_case"`
+	Accents *bool  `json:"strip_accents"`
+	Chinese *bool  `json:"tokenize_chinese_chars"`
+}
+
+var bertClasses = []string{"BertTokenizer", "DistilBertTokenizer", "MPNetTokenizer"}
+
+// check refuses flags of path that the file of the tokenizer contradicts: one of the two is not what the model was trained with.
+func (b bertFlags) check(path, file string) error {
+	if !slices.Contains(bertClasses, strings.TrimSuffix(b.Class, "Fast")) || b.Lower == nil && b.Accents == nil && b.Chinese == nil {
+		return nil
+	}
+	var t struct {
+		Normalizer struct {
+			Type    string `json:"type"`
+			Lower   *bool  `json:"lowercase"`
+			Accents *bool  `json:"strip_accents"`
+			Chinese *bool  `json:"handle_chinese_chars"`
+		} `json:"normalizer"`
+	}
+	if _, err := readJSON(file, &t); err != nil {
+		return err
+	}
+	if t.Normalizer.Type != "BertNormalizer" {
+		return nil
+	}
+	for _, flag := range []struct {
+		name      string
+		said, has *bool
+	}{
+		{"do_lower_case", b.Lower, t.Normalizer.Lower},
+		{"strip_accents", b.Accents, t.Normalizer.Accents},
+		{"tokenize_chinese_chars", b.Chinese, t.Normalizer.Chinese},
+	} {
+		if flag.said != nil && flag.has != nil && *flag.said != *flag.has {
+			return fmt.Errorf("%w: %s: %s is %t, but the normalizer in %s has %t", ErrModel, path, flag.name, *flag.said, file, *flag.has)
+		}
+	}
+	return nil
 }
 
 // sentenceConfigs are the names that sentence-transformers has given one file, by the model's type; it reads the first that is there.
@@ -189,6 +288,11 @@ func (f *folder) readSentenceConfig(dir string) error {
 	var c struct {
 		MaxSeqLength *float64 `json:"max_seq_length"`
 		LowerCase    bool     `json:"do_lower_case"`
+		Task         string   `json:"transformer_task"` // this and the others since sentence-transformers 6
+		Output       string   `json:"module_output_name"`
+		Modalities   map[string]struct {
+			Output any `json:"method_output_name"`
+		} `json:"modality_config"`
 	}
 	var path string
 	for _, name := range sentenceConfigs {
@@ -199,8 +303,16 @@ func (f *folder) readSentenceConfig(dir string) error {
 			break
 		}
 	}
-	if c.LowerCase {
+	text, is := c.Modalities["text"]
+	switch {
+	case c.LowerCase:
 		return fmt.Errorf("%w: %s: do_lower_case", ErrUnsupported, path)
+	case c.Task != "" && c.Task != "feature-extraction":
+		return fmt.Errorf("%w: %s: transformer_task %.100q", ErrUnsupported, path, c.Task)
+	case c.Output != "" && c.Output != "token_embeddings":
+		return fmt.Errorf("%w: %s: module_output_name %.100q", ErrUnsupported, path, c.Output)
+	case len(c.Modalities) > 0 && (!is || text.Output != "last_hidden_state"):
+		return fmt.Errorf("%w: %s: modality_config; known is text by its last_hidden_state", ErrUnsupported, path)
 	}
 	if c.MaxSeqLength == nil {
 		return nil
@@ -302,8 +414,13 @@ func (f *folder) readMode(path string, c map[string]any) error {
 			modes = append(modes, strings.TrimSuffix(strings.TrimSuffix(mode, "_tokens"), "_token"))
 		}
 	}
-	if mode, is := c["pooling_mode"].(string); is {
+	switch mode := c["pooling_mode"].(type) {
+	case string:
 		modes = append(modes, mode)
+	case []any:
+		for _, m := range mode {
+			modes = append(modes, fmt.Sprint(m))
+		}
 	}
 	slices.Sort(modes)
 	if modes = slices.Compact(modes); len(modes) != 1 {

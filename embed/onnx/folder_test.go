@@ -66,7 +66,12 @@ func TestReadFolder(t *testing.T) {
 		"both places":              {folder: base.with("onnx/model.onnx", []byte("g")), want: folder{pooling: Mean, limit: 16}},
 		"only other":               {folder: base.with("onnx/small.onnx", []byte("g")).with("model.onnx", nil), want: folder{pooling: Mean, limit: 16}, onnx: "onnx/small.onnx"},
 		"no prompts":               {folder: base.with("config_sentence_transformers.json", files{"prompts": files{}, "default_prompt_name": nil}), want: folder{pooling: Mean, limit: 16}},
-		"DistilBERT's size":        {folder: base.with("config.json", files{"hidden_size": nil, "dim": testDims}), want: folder{pooling: Mean, limit: 16}},
+		"as sentence-transformers 6 saves it": {
+			folder: base.with("sentence_bert_config.json", textOutput("last_hidden_state")).with("1_Pooling/config.json", files{"pooling_mode_mean_tokens": false, "pooling_mode": []string{"mean"}}),
+			want:   folder{pooling: Mean, limit: 16},
+		},
+		"flags of a class that has none": {folder: base.with("tokenizer_config.json", files{"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": false}), want: folder{pooling: Mean, limit: 16}},
+		"DistilBERT's size":              {folder: base.with("config.json", files{"hidden_size": nil, "dim": testDims}), want: folder{pooling: Mean, limit: 16}},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -91,6 +96,14 @@ func TestReadFolder(t *testing.T) {
 	}
 }
 
+// textOutput is what sentence-transformers 6 writes about the transformer's output.
+func textOutput(name string) files {
+	return files{
+		"transformer_task": "feature-extraction", "module_output_name": "token_embeddings",
+		"modality_config": files{"text": files{"method": "forward", "method_output_name": name}},
+	}
+}
+
 func TestReadFolderErrors(t *testing.T) {
 	base := testFolder([]byte("graph"))
 	modules := func(types ...string) files {
@@ -110,8 +123,21 @@ func TestReadFolderErrors(t *testing.T) {
 		"modules.json no JSON":    {folder: base.with("modules.json", []byte("[{")), err: ErrModel, says: "modules.json"},
 		"modules.json no list":    {folder: base.with("modules.json", []byte("{}")), err: ErrModel, says: "modules.json"},
 		"no modules":              {folder: base.with("modules.json", []byte("[]")), err: ErrUnsupported, says: "modules.json"},
-		"a dense layer":           {folder: modules("Transformer", "Pooling", "Dense"), err: ErrUnsupported, says: "Dense"},
-		"a fourth module":         {folder: modules("Transformer", "Pooling", "Normalize", "Dense"), err: ErrUnsupported, says: "Dense"},
+		"a layer's normalization": {folder: modules("Transformer", "Pooling", "LayerNorm"), err: ErrUnsupported, says: "LayerNorm"},
+		"a dense layer too late":  {folder: modules("Transformer", "Pooling", "Normalize", "Dense"), err: ErrUnsupported, says: "Dense"},
+		"normalized tokens": {
+			folder: modules("Transformer", "Pooling", "Normalize").with("2/config.json", files{"module_input_name": "token_embeddings"}), err: ErrUnsupported, says: "token_embeddings",
+		},
+		"another task":       {folder: base.with("sentence_bert_config.json", files{"transformer_task": "fill-mask"}), err: ErrUnsupported, says: "fill-mask"},
+		"another output":     {folder: base.with("sentence_bert_config.json", files{"module_output_name": "sentence_embedding"}), err: ErrUnsupported, says: "module_output_name"},
+		"an output's pooler": {folder: base.with("sentence_bert_config.json", textOutput("pooler_output")), err: ErrUnsupported, says: "modality_config"},
+		"several poolings":   {folder: base.with("1_Pooling/config.json", files{"pooling_mode_mean_tokens": false, "pooling_mode": []string{"mean", "max"}}), err: ErrUnsupported, says: "[max mean]"},
+		"another lower case": {
+			folder: base.with("tokenizer_config.json", files{"tokenizer_class": "BertTokenizerFast", "do_lower_case": false}), err: ErrModel, says: "do_lower_case is false",
+		},
+		"other accents": {
+			folder: base.with("tokenizer_config.json", files{"tokenizer_class": "MPNetTokenizer", "tokenize_chinese_chars": false}), err: ErrModel, says: "tokenize_chinese_chars is false",
+		},
 		"no pooling":              {folder: modules("Transformer", "Normalize"), err: ErrUnsupported, says: "Normalize"},
 		"a CLIP model":            {folder: modules("CLIPModel"), err: ErrUnsupported, says: "CLIPModel"},
 		"a path outside":          {folder: outside, err: ErrModel, says: "../elsewhere"},

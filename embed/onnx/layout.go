@@ -63,6 +63,7 @@ func (l layout) tensor(name string, f folder) (shape, data []int64) {
 	}
 	for i, in := range l.inputs {
 		row := data[l.starts[i]:][:len(in.ids)]
+		position := f.firstPosition
 		for j := range row {
 			switch name {
 			case "input_ids":
@@ -72,7 +73,12 @@ func (l layout) tensor(name string, f folder) (shape, data []int64) {
 			case "token_type_ids":
 				row[j] = int64(in.types[j])
 			case "position_ids":
-				row[j] = f.firstPosition + int64(j)
+				// Where positions begin behind the padding id, a padding token in a text has that one, and counts for none.
+				if row[j] = position; f.firstPosition > 0 && int64(in.ids[j]) == f.padID {
+					row[j] = f.padID
+				} else {
+					position++
+				}
 			case tokenPlaces:
 				row[j] = int64(i*l.longest + j)
 			}

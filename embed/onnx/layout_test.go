@@ -69,3 +69,20 @@ func TestTextRows(t *testing.T) {
 		t.Errorf("%v in the shape %v", rows, shape)
 	}
 }
+
+// TestPaddingInAText: where positions begin behind the padding id, as in RoBERTa, a text that has the padding token in it gives it that
+// position and goes on as if it were not there.
+func TestPaddingInAText(t *testing.T) {
+	run := lay([]input{{0, []int32{0, 1, 5, 1, 2}, nil}, {1, []int32{0, 5, 2}, nil}}, true)
+	for _, test := range []struct {
+		f    folder
+		want []int64
+	}{
+		{folder{padID: 1, firstPosition: 2}, []int64{2, 1, 3, 1, 4, 2, 3, 4}},
+		{folder{padID: 1}, []int64{0, 1, 2, 3, 4, 0, 1, 2}},
+	} {
+		if _, got := run.tensor("position_ids", test.f); !reflect.DeepEqual(got, test.want) {
+			t.Errorf("%+v: %v, want %v", test.f, got, test.want)
+		}
+	}
+}

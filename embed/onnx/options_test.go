@@ -91,6 +91,46 @@ func TestPlainFolder(t *testing.T) {
 	}
 }
 
+// TestDenseLayers: two dense layers and normalization behind the pooling, as in LaBSE, and then fewer dimensions.
+func TestDenseLayers(t *testing.T) {
+	t.Parallel()
+	folder := withDense(t, withDense(t, lookupFolder(), "2_Dense", testDims, "Identity"), "3_Dense", 2, "ReLU")
+	sum, difference := float32(0), float32(0) // of the mean's components, and of its first two, less 1
+	for col := range testDims {
+		x := (entry(clsID, col) + entry(redID, col) + entry(sepID, col)) / 3
+		sum += x
+		if difference += x; col > 0 {
+			difference -= x
+		}
+		if col == 1 {
+			difference -= x
+		}
+	}
+	difference--
+	want := []float32{sum + difference, max(sum-difference-1, 0)}
+	dir := folder.write(t)
+	text := open(t, TextOptions{Dir: dir})
+	if got := embedAll(t, text, "red", "the blue cup")[0]; apart(got, want) > 1e-5 || text.Model().Dimensions != 2 || text.Info().Layers != 2 {
+		t.Errorf("%v of %+v, want %v", got, text.Info(), want)
+	}
+	if got := embedAll(t, open(t, TextOptions{Dir: dir, Dimensions: 1, Normalize: true}), "red")[0]; len(got) != 1 || got[0] != 1 {
+		t.Errorf("of one dimension: %v", got)
+	}
+	if _, err := NewText(t.Context(), TextOptions{Dir: dir, Dimensions: 3}); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("of three dimensions: error %v", err)
+	}
+	other := withDense(t, withDense(t, lookupFolder(), "2_Dense", testDims, "Identity"), "3_Dense", 2, "GELU")
+	if open(t, TextOptions{Dir: other.write(t)}).Model().Fingerprint == text.Model().Fingerprint {
+		t.Error("one fingerprint for two activations")
+	}
+	pooled := model(idsInput, maskInput, embeddings(len(testVocabulary)), node("Gather", []string{"table", "input_ids"}, []string{"rows"}),
+		node("ReduceMax", []string{"rows"}, []string{"sentence_embedding"}, ints("axes", 1), integer("keepdims", 0)),
+		valueInfo(12, "sentence_embedding", 1, -1, testDims))
+	if _, err := NewText(t.Context(), TextOptions{Dir: folder.with("model.onnx", pooled).write(t)}); !errors.Is(err, ErrUnsupported) {
+		t.Errorf("a graph that pools: error %v", err)
+	}
+}
+
 func TestPrompts(t *testing.T) {
 	t.Parallel()
 	prompts := files{"prompts": files{"query": "red cup: ", "passage": "the ", "none": ""}, "default_prompt_name": nil}

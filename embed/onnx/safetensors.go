@@ -235,6 +235,20 @@ func readEntry(raw []byte, start, end int64) (tensor, error) {
 	return t, nil
 }
 
+// find answers a tensor that must be there and have this shape; -1 is any.
+func (w weights) find(name string, shape ...int64) (tensor, error) {
+	t, is := w.tensors[name]
+	switch {
+	case !is:
+		return t, fmt.Errorf("%w: %s has no weight %s", ErrModel, w.path, name)
+	case t.elem == 0:
+		return t, fmt.Errorf("%w: %s: weight %s of the type %.20q; known are %s", ErrUnsupported, t.file, name, t.dtype, sorted(dtypes))
+	case !slices.EqualFunc(t.shape, shape, func(have, want int64) bool { return have == want || want < 0 && have > 0 }):
+		return t, fmt.Errorf("%w: %s: weight %s has the shape %v, wanted %v", ErrModel, t.file, name, t.shape, shape)
+	}
+	return t, nil
+}
+
 // floats reads a tensor's numbers.
 func (t tensor) floats() ([]float32, error) {
 	f, err := os.Open(t.file)

@@ -133,7 +133,8 @@ func (t *Text) Info() Info {
 	f, o := t.folder, t.options
 	return Info{
 		Architecture: f.architecture, Graph: f.graph, Built: t.signature.packed, Packed: t.signature.packed, Quantizing: t.quantizing,
-		Pooled: t.signature.pooled, Pooling: f.pooling, Normalize: o.Normalize || f.normalize, Dimensions: f.dimensions, Limit: f.limit,
+		Pooled: t.signature.pooled, Pooling: f.pooling, Normalize: o.Normalize || f.normalize, Layers: len(f.layers),
+		Dimensions: f.made(), Limit: f.limit,
 		Prompts: maps.Clone(f.prompts), Prompt: t.prompt.name,
 		Precision: o.Precision, Provider: o.Provider.Name, Threads: o.Threads, BatchTokens: t.batchTokens,
 	}
@@ -187,6 +188,11 @@ func (t *Text) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 
 // finish makes the vector of a text of those of its parts.
 func (t *Text) finish(p parts) ([]float32, error) {
+	for i := range p {
+		for _, layer := range t.folder.layers {
+			p[i].vector = layer.apply(p[i].vector)
+		}
+	}
 	vector := p.mean()[:t.model.Dimensions]
 	if err := finish(vector, t.options.Normalize || t.folder.normalize); err != nil {
 		return nil, itemerror.Permanent(err)

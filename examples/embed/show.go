@@ -25,6 +25,9 @@ func (p *program) print(model *onnx.Text) error {
 	if i.Pooled {
 		pooling = "in the graph"
 	}
+	if i.Layers > 0 {
+		pooling += fmt.Sprintf(", dense layers: %d", i.Layers)
+	}
 	if i.Normalize {
 		pooling += ", scaled to length 1"
 	}
