@@ -30,7 +30,7 @@ var (
 	ErrTruncate = errors.New("vectorstore: the store cannot be cleared")
 	// ErrQuery: a query makes no sense, whatever the store.
 	ErrQuery = errors.New("vectorstore: invalid query")
-	// ErrUnsupported: the store cannot answer this part of a query, which the error names.
+	// ErrUnsupported: the store cannot answer this part of a query, or hold this part of an object, which the error names.
 	ErrUnsupported = errors.New("vectorstore: unsupported by this store")
 	// ErrConflict: the object has been changed since it was read, by another writer. Reading it again and deciding again cures it.
 	ErrConflict = errors.New("vectorstore: the object has changed since it was read")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/tidemark-go/tidemark/cdc"
 	"github.com/tidemark-go/tidemark/embed/embedtest"
@@ -139,4 +140,44 @@ func ExampleSink_Reconcile() {
 	// pumps
 	// clogs
 	// <nil>
+}
+
+// A text is a vector for each of its words, and a question finds the text that has something near each of its own words.
+func ExampleQuery_lateInteraction() {
+	ctx := context.Background()
+	words := embedtest.New(64) // an application takes a model that makes a vector for each token, such as ColBERT
+	embed := func(text string) [][]float32 {
+		vectors, err := words.Embed(ctx, strings.Fields(text))
+		if err != nil {
+			panic(err)
+		}
+		return vectors
+	}
+	store := memory.New()
+	for i, text := range []string{"red shoes with green laces", "green shoes", "a red hat"} {
+		id, err := vectorstore.UUID5(cdc.Key{{Name: "id", Value: int64(i)}})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		err = store.Apply(ctx, []vectorstore.Mutation{{Object: vectorstore.Object{
+			Ref: vectorstore.Ref{ID: id}, Properties: map[string]any{"text": text},
+			MultiVectors: map[string][][]float32{"tokens": embed(text)},
+		}}})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	found, err := store.Search(ctx, vectorstore.Query{Vector: "tokens", NearMulti: embed("red laces"), Limit: 2})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	for _, m := range found {
+		fmt.Println(m.Object.Properties["text"])
+	}
+	// Output:
+	// red shoes with green laces
+	// a red hat
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"maps"
 	"math"
 	"reflect"
 	"slices"
@@ -12,7 +13,7 @@ import (
 	"time"
 )
 
-// Query asks a [Store] for objects. It looks near vectors (Near or Targets), near an object (Object), for keywords (Text), or
+// Query asks a [Store] for objects. It looks near vectors (Near, NearMulti or Targets), near an object (Object), for keywords (Text), or
 // both near vectors and for keywords (a hybrid search); or it lists what a Filter is true of, or everything page by page
 // (After). A Filter goes with all of them.
 //
@@ -28,6 +29,10 @@ type Query struct {
 	// Near is the vector to look around. It must be finite, not all zero, and as long as the stored vectors of that
 	// name.
 	Near []float32
+	// NearMulti are the vectors to look around, in place of Near, where Vector names one of [Object].MultiVectors: say one for each
+	// token of a question. An object is as far away as the sum, over these, of the cosine distances to the nearest one of its own
+	// (late interaction, by the sum of greatest similarities, MaxSim). A Store that has no such lists says [ErrUnsupported].
+	NearMulti [][]float32
 	// Targets are several vectors to look around, in place of Vector and Near, each name once. Combine says how their distances
 	// become one. Only objects that have all of them are found; with [Minimum], those that have any.
 	Targets []Target
@@ -77,8 +82,10 @@ const First ID = "00000000-0000-0000-0000-000000000000"
 type Target struct {
 	// Vector is the name of the vector to compare with Near.
 	Vector string
-	// Near is the vector to look around, empty where [Query].Object has it.
-	Near []float32
+	// Near is the vector to look around, NearMulti the vectors where the name is one of [Object].MultiVectors. Both are empty where
+	// [Query].Object has them.
+	Near      []float32
+	NearMulti [][]float32
 	// Weight is its part in [WeightedSum] and [RelativeScore], more than 0. Default 1.
 	Weight float32
 }
@@ -111,7 +118,8 @@ type Match struct {
 	// Object is what was found. A Store may leave its Vectors out unless Query.WithVectors asks for them.
 	Object Object
 	// Distance is the distance of searches near vectors or an object, less is nearer: the cosine distance, 0 (same direction) to
-	// 2 (opposite), unless the Store has been told to measure otherwise, and what Combine makes of several.
+	// 2 (opposite), unless the Store has been told to measure otherwise, the sum of such distances for NearMulti, and what Combine
+	// makes of several.
 	Distance float32
 	// Score is that of keyword and hybrid searches; more is better. Scores of different queries and stores do not compare.
 	Score float32
@@ -123,14 +131,17 @@ type Match struct {
 // vectors. It is for those who write a [Store].
 func (q Query) NearTargets() []Target {
 	targets := slices.Clone(q.Targets)
-	if len(targets) == 0 && (q.Vector != "" || len(q.Near) > 0) {
-		targets = []Target{{Vector: q.Vector, Near: q.Near}}
+	if len(targets) == 0 && q.single() {
+		targets = []Target{{Vector: q.Vector, Near: q.Near, NearMulti: q.NearMulti}}
 	}
 	for i := range targets {
 		targets[i].Weight = cmp.Or(targets[i].Weight, 1)
 	}
 	return targets
 }
+
+// single reports whether the query says anything of one vector by itself, without Targets.
+func (q Query) single() bool { return q.Vector != "" || len(q.Near) > 0 || len(q.NearMulti) > 0 }
 
 // ObjectTargets returns the targets of a query by an Object, with the vectors of that object, nil where there is none. It is for those
 // who write a [Store].
@@ -139,16 +150,15 @@ func ObjectTargets(q Query, o *Object) ([]Target, error) {
 		return nil, queryError("there is no object %s", q.Object)
 	}
 	targets := q.NearTargets()
-	if len(targets) == 0 && len(o.Vectors) == 1 {
-		for name := range o.Vectors {
-			targets = []Target{{Vector: name, Weight: 1}}
-		}
+	names := slices.AppendSeq(slices.Collect(maps.Keys(o.Vectors)), maps.Keys(o.MultiVectors))
+	if len(targets) == 0 && len(names) == 1 {
+		targets = []Target{{Vector: names[0], Weight: 1}}
 	}
 	if len(targets) == 0 {
-		return nil, queryError("object %s has %d vectors: say which are compared", q.Object, len(o.Vectors))
+		return nil, queryError("object %s has %d vectors: say which are compared", q.Object, len(names))
 	}
 	for i, t := range targets {
-		if targets[i].Near = o.Vectors[t.Vector]; targets[i].Near == nil {
+		if targets[i].Near, targets[i].NearMulti = o.Vectors[t.Vector], o.MultiVectors[t.Vector]; !slices.Contains(names, t.Vector) {
 			return nil, queryError("object %s has no vector %q", q.Object, t.Vector)
 		}
 	}
@@ -226,8 +236,8 @@ func (q Query) checkNear() error {
 	if math.IsNaN(q.MaxDistance) || q.MaxDistance < 0 {
 		return queryError("the largest distance is %v", q.MaxDistance)
 	}
-	if len(q.Targets) > 0 && (q.Vector != "" || len(q.Near) > 0) {
-		return queryError("Targets stand in place of Vector and Near, not beside them")
+	if len(q.Targets) > 0 && q.single() {
+		return queryError("Targets stand in place of Vector, Near and NearMulti, not beside them")
 	}
 	if q.Object != "" {
 		if q.Text != "" {
@@ -244,8 +254,10 @@ func (q Query) checkNear() error {
 			return queryError("vector %q is there twice", t.Vector)
 		case math.IsNaN(w) || w < 0 || math.IsInf(w, 0):
 			return queryError("vector %q has the weight %v", t.Vector, t.Weight)
-		case q.Object != "" && len(t.Near) > 0:
+		case q.Object != "" && len(t.Near)+len(t.NearMulti) > 0:
 			return queryError("Object stands alone: no Near")
+		case len(t.Near) > 0 && len(t.NearMulti) > 0:
+			return queryError("vector %q has Near and NearMulti", t.Vector)
 		}
 		names[t.Vector] = true
 	}

@@ -40,6 +40,10 @@ type Object struct {
 	Properties map[string]any
 	// Vectors are the named vectors. A name that is missing or nil has no vector.
 	Vectors map[string][]float32
+	// MultiVectors are named lists of vectors of one length, such as a vector for each token of a text (ColBERT), which are compared
+	// by [Query].NearMulti. A name is of one kind: in all objects of a store, it is either here or in Vectors. One that is missing or
+	// empty has none. A Store that has no such lists refuses an object with one, by [ErrUnsupported].
+	MultiVectors map[string][][]float32
 	// Inputs says, by vector name, what the vector was made from: a short digest of the input and of the model. Equal
 	// digests mean that embedding again would give the same vector. A name can be here without a vector, when the input
 	// was empty. An empty digest is the same as a missing name.
@@ -56,7 +60,7 @@ type Action int
 const (
 	// Upsert replaces the whole object, a remembered deletion included.
 	Upsert Action = iota
-	// Merge keeps of the stored object what Object lacks: properties, vectors and inputs by name, and the Version where
+	// Merge keeps of the stored object what Object lacks: properties, vectors of both kinds and inputs by name, and the Version where
 	// it is empty. A name with a nil value (an empty one, in Inputs) clears what is stored. Where nothing is stored, or
 	// a deletion is remembered, it is an Upsert.
 	Merge

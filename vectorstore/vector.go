@@ -19,6 +19,21 @@ func CheckVector(v []float32, dims int) error {
 	return nil
 }
 
+// CheckMultiVector returns an error that is [ErrVector] unless v has a vector and each passes [CheckVector] with dims components, or
+// where dims is 0, as many as the first.
+func CheckMultiVector(v [][]float32, dims int) error {
+	if len(v) == 0 {
+		return Permanent(fmt.Errorf("%w: no vectors", ErrVector))
+	}
+	for i := range v {
+		if err := CheckVector(v[i], dims); err != nil {
+			return fmt.Errorf("vector %d of %d: %w", i, len(v), err)
+		}
+		dims = len(v[i])
+	}
+	return nil
+}
+
 // Blank is a rule for empty inputs: NULL, text of nothing but white space, no bytes. See [Embed].
 type Blank int
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -162,8 +163,9 @@ func (w *write[T]) take(from *Object, kept map[string]bool) {
 			o.Vectors[name] = vector
 		}
 	}
+	o.MultiVectors = maps.Clone(from.MultiVectors)
 	for name, digest := range from.Inputs {
-		if _, replaced := o.Inputs[name]; !replaced && o.Vectors[name] != nil {
+		if _, replaced := o.Inputs[name]; !replaced && (o.Vectors[name] != nil || o.MultiVectors[name] != nil) {
 			o.Inputs[name] = digest
 		}
 	}
@@ -201,6 +203,7 @@ func (w *write[T]) keep(stored *Object, kept map[string]bool) {
 			w.merge = true
 		}
 	}
+	w.merge = w.merge || len(stored.MultiVectors) > 0
 	if !w.merge {
 		return
 	}

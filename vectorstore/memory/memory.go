@@ -17,14 +17,34 @@ import (
 type Store struct {
 	mu      sync.RWMutex
 	objects map[vectorstore.Ref]*entry // entries are never changed once here, so that readers may keep them
-	dims    map[string]int             // by vector name, of the first vector stored since the last time that all was cleared
+	shapes  map[string]shape           // by vector name, of the first one stored since the last time that all was cleared
 	live    int                        // objects that are not Deleted
+}
+
+// shape is what all vectors of a name have in common.
+type shape struct {
+	dims  int
+	multi bool // a name of MultiVectors
 }
 
 // entry is an object with what a search needs. Its maps and slices are the store's own.
 type entry struct {
 	vectorstore.Object
-	norms map[string]float64 // Euclidean length by vector name
+	measured map[string][]measured // the vectors by name: one, or all of a multi-vector
+}
+
+// measured is a vector with its Euclidean length.
+type measured struct {
+	v    []float32
+	norm float64
+}
+
+func measure(vectors ...[]float32) []measured {
+	out := make([]measured, len(vectors))
+	for i, v := range vectors {
+		out[i] = measured{v, math.Sqrt(dot(v, v))}
+	}
+	return out
 }
 
 var (
@@ -42,13 +62,13 @@ func New() *Store {
 }
 
 func (s *Store) reset() {
-	s.objects, s.dims, s.live = map[vectorstore.Ref]*entry{}, map[string]int{}, 0
+	s.objects, s.shapes, s.live = map[vectorstore.Ref]*entry{}, map[string]shape{}, 0
 }
 
 // Apply makes the mutations take effect in order. The items that it refuses, each with a permanent error, are those
 // with an id that is no UUID in lower case ([vectorstore.ErrID]), with a vector that is not finite, all zero, or not as
-// long as the first one stored under its name ([vectorstore.ErrVector]), and with a property that [vectorstore.Value]
-// refuses ([vectorstore.ErrValue]).
+// long as the first one stored under its name or not of its kind ([vectorstore.ErrVector]), and with a property that
+// [vectorstore.Value] refuses ([vectorstore.ErrValue]).
 func (s *Store) Apply(ctx context.Context, m []vectorstore.Mutation) error {
 	return s.applyIf(ctx, m, func(int, *entry) bool { return true })
 }
@@ -100,7 +120,7 @@ func newEntry(m *vectorstore.Mutation) (*entry, error) {
 	default:
 		return nil, itemError(o.Ref, vectorstore.Permanent(fmt.Errorf("unknown action %v", m.Action)))
 	}
-	e := &entry{Object: o, norms: map[string]float64{}}
+	e := &entry{Object: o, measured: map[string][]measured{}}
 	e.Properties = make(map[string]any, len(m.Object.Properties))
 	for name, v := range m.Object.Properties {
 		value, err := vectorstore.Value(v)
@@ -109,19 +129,49 @@ func newEntry(m *vectorstore.Mutation) (*entry, error) {
 		}
 		e.Properties[name] = value
 	}
-	e.Vectors = make(map[string][]float32, len(m.Object.Vectors))
-	for name, v := range m.Object.Vectors {
-		if e.Vectors[name] = slices.Clone(v); len(v) == 0 {
-			e.Vectors[name] = nil
-			continue
-		}
-		if err := vectorstore.CheckVector(v, 0); err != nil {
-			return nil, itemError(o.Ref, fmt.Errorf("vector %q: %w", name, err))
-		}
-		e.norms[name] = math.Sqrt(dot(v, v))
+	if name, err := e.take(&m.Object); err != nil {
+		return nil, itemError(o.Ref, fmt.Errorf("vector %q: %w", name, err))
 	}
 	e.Inputs = maps.Clone(m.Object.Inputs)
 	return e, nil
+}
+
+// take copies an object's vectors, or returns the name of one that is invalid.
+func (e *entry) take(o *vectorstore.Object) (string, error) {
+	e.Vectors = make(map[string][]float32, len(o.Vectors))
+	for name, v := range o.Vectors {
+		if e.Vectors[name] = nil; len(v) == 0 {
+			continue
+		}
+		if err := vectorstore.CheckVector(v, 0); err != nil {
+			return name, err
+		}
+		e.Vectors[name] = slices.Clone(v)
+		e.measured[name] = measure(e.Vectors[name])
+	}
+	e.MultiVectors = make(map[string][][]float32, len(o.MultiVectors))
+	for name, v := range o.MultiVectors {
+		if e.MultiVectors[name] = nil; len(v) == 0 {
+			continue
+		}
+		if err := vectorstore.CheckMultiVector(v, 0); err != nil {
+			return name, err
+		}
+		if e.measured[name] != nil {
+			return name, vectorstore.Permanent(fmt.Errorf("%w: of both kinds", vectorstore.ErrVector))
+		}
+		e.MultiVectors[name] = cloneAll(v)
+		e.measured[name] = measure(e.MultiVectors[name]...)
+	}
+	return "", nil
+}
+
+func cloneAll(vectors [][]float32) [][]float32 {
+	out := make([][]float32, len(vectors))
+	for i, v := range vectors {
+		out[i] = slices.Clone(v)
+	}
+	return out
 }
 
 func itemError(r vectorstore.Ref, err error) error {
@@ -130,10 +180,11 @@ func itemError(r vectorstore.Ref, err error) error {
 
 // apply needs s.mu. It takes e over.
 func (s *Store) apply(a vectorstore.Action, e *entry) error {
-	for name, v := range e.Vectors {
-		if dims := s.dims[name]; len(v) > 0 && dims > 0 && len(v) != dims {
-			err := vectorstore.CheckVector(v, dims)
-			return itemError(e.Ref, fmt.Errorf("vector %q: %w", name, err))
+	shapes := make(map[string]shape, len(e.measured))
+	for name, vectors := range e.measured {
+		shapes[name] = shape{len(vectors[0].v), e.MultiVectors[name] != nil}
+		if err := s.checkShape(name, shapes[name]); err != nil {
+			return itemError(e.Ref, err)
 		}
 	}
 	old := s.objects[e.Ref]
@@ -141,9 +192,7 @@ func (s *Store) apply(a vectorstore.Action, e *entry) error {
 		e.keep(old)
 	}
 	e.drop()
-	for name, v := range e.Vectors {
-		s.dims[name] = len(v)
-	}
+	maps.Copy(s.shapes, shapes)
 	if old == nil || old.Deleted {
 		s.live++
 	}
@@ -154,12 +203,24 @@ func (s *Store) apply(a vectorstore.Action, e *entry) error {
 	return nil
 }
 
+// checkShape needs s.mu.
+func (s *Store) checkShape(name string, is shape) error {
+	switch want, known := s.shapes[name]; {
+	case known && is.multi != want.multi:
+		return vectorstore.Permanent(fmt.Errorf("%w: vector %q: of the other kind than the store's of that name", vectorstore.ErrVector, name))
+	case known && is.dims != want.dims:
+		return vectorstore.Permanent(fmt.Errorf("%w: vector %q: %d components, want %d", vectorstore.ErrVector, name, is.dims, want.dims))
+	}
+	return nil
+}
+
 // keep takes from old what e lacks.
 func (e *entry) keep(old *entry) {
 	e.Properties = overlay(old.Properties, e.Properties)
 	e.Vectors = overlay(old.Vectors, e.Vectors)
 	e.Inputs = overlay(old.Inputs, e.Inputs)
-	e.norms = overlay(old.norms, e.norms)
+	e.MultiVectors = overlay(old.MultiVectors, e.MultiVectors)
+	e.measured = overlay(old.measured, e.measured)
 	e.Version = cmp.Or(e.Version, old.Version)
 }
 
@@ -174,8 +235,9 @@ func overlay[V any](old, over map[string]V) map[string]V {
 func (e *entry) drop() {
 	maps.DeleteFunc(e.Properties, func(_ string, v any) bool { return v == nil })
 	maps.DeleteFunc(e.Vectors, func(_ string, v []float32) bool { return v == nil })
+	maps.DeleteFunc(e.MultiVectors, func(_ string, v [][]float32) bool { return v == nil })
 	maps.DeleteFunc(e.Inputs, func(_ string, v string) bool { return v == "" })
-	maps.DeleteFunc(e.norms, func(name string, _ float64) bool { return e.Vectors[name] == nil })
+	maps.DeleteFunc(e.measured, func(name string, _ []measured) bool { return e.Vectors[name] == nil && e.MultiVectors[name] == nil })
 }
 
 // Get returns copies of objects, aligned with r.
@@ -208,6 +270,10 @@ func (e *entry) copy() *vectorstore.Object {
 	o.Vectors = maps.Clone(e.Vectors)
 	for name, v := range o.Vectors {
 		o.Vectors[name] = slices.Clone(v)
+	}
+	o.MultiVectors = maps.Clone(e.MultiVectors)
+	for name, v := range o.MultiVectors {
+		o.MultiVectors[name] = cloneAll(v)
 	}
 	return &o
 }

@@ -132,10 +132,10 @@ func (s *Store) listed(q vectorstore.Query, matches func(*entry) bool) []candida
 	return found.all
 }
 
-// target is a vector to look around, with its length.
+// target is a vector to look around, or all of a multi-vector.
 type target struct {
 	vectorstore.Target
-	norm float64
+	near []measured
 }
 
 // targets needs s.mu.
@@ -153,10 +153,18 @@ func (s *Store) targets(q vectorstore.Query) ([]target, error) {
 	}
 	out := make([]target, len(named))
 	for i, t := range named {
-		if err := vectorstore.CheckVector(t.Near, s.dims[t.Vector]); err != nil {
+		near, multi := [][]float32{t.Near}, len(t.NearMulti) > 0
+		err := vectorstore.CheckVector(t.Near, 0)
+		if multi {
+			near, err = t.NearMulti, vectorstore.CheckMultiVector(t.NearMulti, 0)
+		}
+		if err != nil {
 			return nil, fmt.Errorf("vector %q: %w", t.Vector, err)
 		}
-		out[i] = target{t, math.Sqrt(dot(t.Near, t.Near))}
+		if err := s.checkShape(t.Vector, shape{len(near[0]), multi}); err != nil {
+			return nil, err
+		}
+		out[i] = target{t, measure(near...)}
 	}
 	return out, nil
 }
@@ -165,19 +173,25 @@ func (s *Store) targets(q vectorstore.Query) ([]target, error) {
 func (e *entry) has(targets []target, how vectorstore.Combination) bool {
 	n := 0
 	for i := range targets {
-		if e.Vectors[targets[i].Vector] != nil {
+		if e.measured[targets[i].Vector] != nil {
 			n++
 		}
 	}
 	return n == len(targets) || n > 0 && how == vectorstore.Minimum
 }
 
-// distance is infinite where the object lacks the vector.
-func (e *entry) distance(t target) float64 {
-	if e.Vectors[t.Vector] == nil {
-		return math.Inf(1)
+// distance is infinite where the object lacks the vector. Of a multi-vector, it is the sum of the distances of each vector of the
+// target to the nearest of the object's.
+func (e *entry) distance(t target) (sum float64) {
+	own := e.measured[t.Vector]
+	for _, near := range t.near {
+		least := math.Inf(1)
+		for _, m := range own {
+			least = min(least, 1-max(-1, min(1, dot(m.v, near.v)/near.norm/m.norm)))
+		}
+		sum += least
 	}
-	return 1 - max(-1, min(1, dot(e.Vectors[t.Vector], t.Near)/t.norm/e.norms[t.Vector]))
+	return sum
 }
 
 // combine sets the distances of candidates, of each of which there is one distance a target.

@@ -33,7 +33,7 @@ func (s *Store) putStatement() string {
 	for i, v := range s.vectors {
 		name := quoted(v.Name)
 		columns = append(columns, name)
-		given = append(given, fmt.Sprintf("$%d::real[]::vector", firstVector+2*i))
+		given = append(given, v.cast(fmt.Sprintf("$%d", firstVector+2*i)))
 		set = append(set, fmt.Sprintf("%s = CASE WHEN %s AND NOT $%d::boolean THEN t.%s ELSE EXCLUDED.%s END",
 			name, merges, firstVector+2*i+1, name, name))
 	}
@@ -159,7 +159,7 @@ func (s *Store) parse(m *vectorstore.Mutation, expected *string) (*put, error) {
 		if inputs, blank, err = parseInputs(o.Inputs); err != nil {
 			return nil, err
 		}
-		if err := s.parseVectors(o.Vectors, vectors); err != nil {
+		if err := s.parseVectors(o, vectors); err != nil {
 			return nil, err
 		}
 	case vectorstore.Delete:
@@ -223,8 +223,8 @@ func parseInputs(in map[string]string) (out map[string]string, blank []string, e
 }
 
 // parseVectors puts vectors and whether they are mentioned in their places.
-func (s *Store) parseVectors(in map[string][]float32, to []any) error {
-	for name, v := range in {
+func (s *Store) parseVectors(o *vectorstore.Object, to []any) error {
+	for name, v := range o.Vectors {
 		i := s.vector(name)
 		if len(v) > 0 || i < 0 {
 			if err := s.checkVector(name, v); err != nil {
@@ -232,7 +232,21 @@ func (s *Store) parseVectors(in map[string][]float32, to []any) error {
 			}
 			to[2*i] = v
 		}
-		to[2*i+1] = true
+		if !s.vectors[i].Multi { // which has none of this kind to clear
+			to[2*i+1] = true
+		}
+	}
+	for name, v := range o.MultiVectors {
+		i := s.vector(name)
+		if len(v) > 0 || i < 0 {
+			if err := s.checkMulti(name, v); err != nil {
+				return err
+			}
+			to[2*i] = slices.Concat(v...)
+		}
+		if s.vectors[i].Multi {
+			to[2*i+1] = true
+		}
 	}
 	return nil
 }

@@ -22,6 +22,7 @@
 //	kinds         jsonb           the types that JSON does not have: "number" (a float), "date", "geo", "phone", lists, by property
 //	inputs        jsonb           Object.Inputs
 //	<vector>      vector(n)       a column for each named vector, NULL where the object has none
+//	              vector(n)[]     one for each multi-vector
 //
 // Values are those of [vectorstore.Value] and come back as they were, integers of 64 bits too. Refused, each with
 // [vectorstore.ErrValue], are texts with a zero byte, which Postgres does not know, and dates beyond the years 0 to 9999; dates are
@@ -36,9 +37,9 @@
 //
 // Searches near vectors compare every object of the tenant, exactly, or use the index of a vector with HNSW, which is approximate. It
 // is asked with ef_search as large as the matches that are wanted (40 at least, 1,000 at most) and goes on where a filter leaves too
-// few (iterative scan in strict order). Several vectors are compared exactly. Filters are conditions on the JSON; with
-// [Options].FilterIndex those that compare for equality use an index. Postgres has no BM25, and what its text search ranks by is
-// something else: a Query with a Text is [vectorstore.ErrUnsupported], and so is Autocut.
+// few (iterative scan in strict order). Several vectors and multi-vectors are compared exactly. Filters are
+// conditions on the JSON; with [Options].FilterIndex those that compare for equality use an index. Postgres has no BM25, and what its
+// text search ranks by is something else: a Query with a Text is [vectorstore.ErrUnsupported], and so is Autocut.
 //
 // # Errors
 //

@@ -31,6 +31,9 @@ type Vector struct {
 	// HNSW makes an index, with which searches are approximate and their time does not grow with the number of objects. Default:
 	// none; a search then compares all objects.
 	HNSW bool
+	// Multi makes it a list of vectors for each object, of [vectorstore.Object].MultiVectors: a column of type vector(n)[]. pgvector has
+	// no index for those, so that a search compares all objects.
+	Multi bool
 	// MaxConnections (m) and EFConstruction are those of an index that is made. Default: pgvector's, 16 and 64.
 	MaxConnections, EFConstruction int
 }
@@ -93,6 +96,8 @@ func (v Vector) validate() error {
 		return errors.New("is a column of the store's own")
 	case v.Dimensions < 1 || v.Dimensions > maxDimensions || v.HNSW && v.Dimensions > maxIndexedDimensions:
 		return fmt.Errorf("has %d dimensions; pgvector takes 1 to %d, and %d in an index", v.Dimensions, maxDimensions, maxIndexedDimensions)
+	case v.Multi && v.HNSW:
+		return errors.New("is Multi, for which pgvector has no index")
 	case v.MaxConnections < 0 || v.EFConstruction < 0:
 		return errors.New("has a negative MaxConnections or EFConstruction")
 	}

@@ -44,6 +44,9 @@ func suiteOptions(hnsw bool) pgvector.Options {
 	for name, dims := range storetest.Vectors() {
 		o.Vectors = append(o.Vectors, pgvector.Vector{Name: name, Dimensions: dims, HNSW: hnsw})
 	}
+	for name, dims := range storetest.MultiVectors() {
+		o.Vectors = append(o.Vectors, pgvector.Vector{Name: name, Dimensions: dims, Multi: true})
+	}
 	return o
 }
 

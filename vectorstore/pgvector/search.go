@@ -84,7 +84,13 @@ func (s *Store) targets(ctx context.Context, q vectorstore.Query) ([]vectorstore
 		}
 	}
 	for _, t := range targets {
-		if err := s.checkVector(t.Vector, t.Near); err != nil {
+		var err error
+		if len(t.NearMulti) > 0 {
+			err = s.checkMulti(t.Vector, t.NearMulti)
+		} else {
+			err = s.checkVector(t.Vector, t.Near)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
@@ -124,7 +130,7 @@ func (b *selection) statement(q vectorstore.Query, targets []vectorstore.Target)
 	there := make([]string, len(targets))
 	for i, t := range targets {
 		there[i] = quoted(t.Vector) + " IS NOT NULL"
-		each[i] = quoted(t.Vector) + " <=> " + b.arg(t.Near) + "::real[]::vector"
+		each[i] = b.distance(t)
 	}
 	joined := " AND "
 	if q.Combine == vectorstore.Minimum {
@@ -145,6 +151,16 @@ func (b *selection) statement(q vectorstore.Query, targets []vectorstore.Target)
 		outer += " WHERE distance::real <= " + b.arg(q.MaxDistance) + "::float8"
 	}
 	return outer + " ORDER BY distance, t.id" + page, nil
+}
+
+// distance is that of one target: of a multi-vector the sum of the distances to the nearest of its vectors.
+func (b *selection) distance(t vectorstore.Target) string {
+	v := b.store.vectors[b.store.vector(t.Vector)]
+	if !v.Multi {
+		return quoted(v.Name) + " <=> " + v.cast(b.arg(t.Near))
+	}
+	return "(SELECT sum((SELECT min(own <=> near) FROM unnest(" + quoted(v.Name) + ") AS own)) FROM unnest(" +
+		v.cast(b.arg(slices.Concat(t.NearMulti...))) + ") AS near)"
 }
 
 // combined makes one distance of several.

@@ -57,22 +57,70 @@ func (s *Store) vector(name string) int {
 	return slices.IndexFunc(s.vectors, func(v Vector) bool { return v.Name == name })
 }
 
+// named returns the vector of a name and kind.
+func (s *Store) named(name string, multi bool) (Vector, error) {
+	fault := func(text string) error {
+		return vectorstore.Permanent(fmt.Errorf("%w: the table has %s %.64q", vectorstore.ErrVector, text, name))
+	}
+	switch i := s.vector(name); {
+	case i < 0:
+		return Vector{}, fault("no vector")
+	case multi && !s.vectors[i].Multi:
+		return Vector{}, fault("a vector, and no multi-vector,")
+	case !multi && s.vectors[i].Multi:
+		return Vector{}, fault("a multi-vector")
+	default:
+		return s.vectors[i], nil
+	}
+}
+
 // checkVector checks a vector to store or to look around.
 func (s *Store) checkVector(name string, v []float32) error {
-	i := s.vector(name)
-	if i < 0 {
-		return vectorstore.Permanent(fmt.Errorf("%w: the table has no vector %.64q", vectorstore.ErrVector, name))
+	known, err := s.named(name, false)
+	if err != nil {
+		return err
 	}
-	if err := vectorstore.CheckVector(v, s.vectors[i].Dimensions); err != nil {
+	if err := vectorstore.CheckVector(v, known.Dimensions); err != nil {
 		return fmt.Errorf("vector %q: %w", name, err)
 	}
 	return nil
 }
 
+// checkMulti checks a multi-vector to store or to look around.
+func (s *Store) checkMulti(name string, v [][]float32) error {
+	known, err := s.named(name, true)
+	if err != nil {
+		return err
+	}
+	if err := vectorstore.CheckMultiVector(v, known.Dimensions); err != nil {
+		return fmt.Errorf("vector %q: %w", name, err)
+	}
+	return nil
+}
+
+// Vectors travel as arrays of reals, those of a multi-vector one after the other.
+
+// cast makes an argument the type of the column.
+func (v Vector) cast(arg string) string {
+	if !v.Multi {
+		return arg + "::real[]::vector"
+	}
+	return fmt.Sprintf("CASE WHEN %[1]s::real[] IS NOT NULL THEN ARRAY(SELECT (%[1]s::real[])[i : i + %[2]d]::vector(%[3]d) "+
+		"FROM generate_series(1, array_length(%[1]s::real[], 1), %[3]d) AS i ORDER BY i) END", arg, v.Dimensions-1, v.Dimensions)
+}
+
+// reals is the inverse of cast; an empty array is no multi-vector.
+func (v Vector) reals() string {
+	if !v.Multi {
+		return quoted(v.Name) + "::real[]"
+	}
+	return "ARRAY(SELECT x FROM unnest(" + quoted(v.Name) + ") WITH ORDINALITY AS v (v, i), unnest(v::real[]) WITH ORDINALITY AS x (x, j) ORDER BY i, j)"
+}
+
 func (s *Store) readColumns() string {
 	out := []string{"tenant", "id::text", "version", "deleted", "properties", "kinds", "inputs"}
 	for _, v := range s.vectors {
-		out = append(out, quoted(v.Name)+"::real[]")
+		out = append(out, v.reals())
 	}
 	return strings.Join(out, ", ")
 }
@@ -98,8 +146,16 @@ func (s *Store) scan(row pgx.CollectableRow, more ...any) (*vectorstore.Object, 
 	}
 	o.Vectors = map[string][]float32{}
 	for i, v := range vectors {
-		if v != nil {
-			o.Vectors[s.vectors[i].Name] = v
+		known := s.vectors[i]
+		switch {
+		case len(v) == 0:
+		case known.Multi:
+			if o.MultiVectors == nil {
+				o.MultiVectors = map[string][][]float32{}
+			}
+			o.MultiVectors[known.Name] = slices.Collect(slices.Chunk(v, known.Dimensions))
+		default:
+			o.Vectors[known.Name] = v
 		}
 	}
 	return &o, nil

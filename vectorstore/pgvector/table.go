@@ -38,7 +38,13 @@ func names(columns []column) []string {
 	return out
 }
 
-func (v Vector) column() column { return column{v.Name, fmt.Sprintf("vector(%d)", v.Dimensions), ""} }
+func (v Vector) column() column {
+	kind := fmt.Sprintf("vector(%d)", v.Dimensions)
+	if v.Multi {
+		kind += "[]"
+	}
+	return column{v.Name, kind, ""}
+}
 
 func (o Options) columns() []column {
 	out := slices.Clone(columns)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,6 +18,12 @@ const (
 	ImageVector     = "image_vector"
 	TextDimensions  = 4
 	ImageDimensions = 3
+)
+
+// The name of the suite's multi-vector, and the length of its vectors.
+const (
+	MultiVector     = "token_vectors"
+	MultiDimensions = 4
 )
 
 // Property is a property that the suite stores.
@@ -38,6 +45,9 @@ func Properties() []Property {
 func Vectors() map[string]int {
 	return map[string]int{TextVector: TextDimensions, ImageVector: ImageDimensions}
 }
+
+// MultiVectors returns the names of the suite's multi-vectors with the lengths of their vectors.
+func MultiVectors() map[string]int { return map[string]int{MultiVector: MultiDimensions} }
 
 // Run runs the suite; [RunTenants] and [RunRestart] have what not every store can. The factory returns an empty store each time, and cleans up after itself with t.Cleanup.
 func Run(t *testing.T, factory func(t *testing.T) vectorstore.Store) {
@@ -81,6 +91,10 @@ func Run(t *testing.T, factory func(t *testing.T) vectorstore.Store) {
 		{"Query/Groups", queryGroups},
 		{"Query/Keywords", queryKeywords},
 		{"Query/Invalid", queryInvalid},
+		{"MultiVectors/Stored", multiStored},
+		{"MultiVectors/Errors", multiErrors},
+		{"MultiVectors/Searched", multiSearched},
+		{"MultiVectors/Combined", multiCombined},
 		{"Context/Cancelled", contextCancelled},
 		{"Concurrent/Keys", concurrentKeys},
 		{"ApplyIf", applyIf},
@@ -187,6 +201,11 @@ func checkObject(t *testing.T, got *vectorstore.Object, want vectorstore.Object)
 			t.Errorf("object %s: vector %s is %v, want %v", want.ID, name, g, w)
 		}
 	}
+	for name := range union(got.MultiVectors, want.MultiVectors) {
+		if g, w := got.MultiVectors[name], want.MultiVectors[name]; !slices.EqualFunc(g, w, equalVector) {
+			t.Errorf("object %s: multi-vector %s is %v, want %v", want.ID, name, g, w)
+		}
+	}
 	for name := range union(got.Inputs, want.Inputs) {
 		if g, w := got.Inputs[name], want.Inputs[name]; g != w {
 			t.Errorf("object %s: input of %s is %q, want %q", want.ID, name, g, w)
@@ -202,7 +221,7 @@ func checkDeleted(t *testing.T, s vectorstore.Store, n int, version string) {
 		t.Errorf("object %s is %+v, want a deletion at version %q", ref(n).ID, got, version)
 		return
 	}
-	if len(got.Properties)+len(got.Vectors)+len(got.Inputs) > 0 {
+	if len(got.Properties)+len(got.Vectors)+len(got.MultiVectors)+len(got.Inputs) > 0 {
 		t.Errorf("deletion of %s has more than Ref and Version: %+v", ref(n).ID, got)
 	}
 }

@@ -27,8 +27,8 @@ type write struct {
 	id         vectorstore.ID
 	tenant     string
 	action     vectorstore.Action
-	properties map[string]field // a nil field clears
-	vectors    map[string][]byte
+	properties map[string]field       // a nil field clears
+	vectors    map[string]*pb.Vectors // a nil one clears
 	inputs     map[string]string
 	version    string
 	items      []int // the places of the mutations
@@ -111,7 +111,7 @@ func (s *Store) parse(ctx context.Context, m []vectorstore.Mutation, errs []erro
 		w := &write{id: o.ID, tenant: o.Tenant, action: m[i].Action, version: o.Version, inputs: o.Inputs, items: []int{i}}
 		var err error
 		if w.properties, err = encodeProperties(known, refusedNames, values[i]); err == nil && w.action != vectorstore.Delete {
-			w.vectors, err = s.encodeVectors(o.Vectors, dims)
+			w.vectors, err = s.encodeVectors(o, dims)
 		}
 		if err != nil {
 			errs[i] = objectError(w.id, err)
@@ -174,28 +174,6 @@ func encodeProperties(known *schema, refusedNames map[string]error, values map[s
 		}
 		if err != nil {
 			return nil, fmt.Errorf("property %q: %w", name, err)
-		}
-	}
-	return out, nil
-}
-
-// encodeVectors checks vectors against dims, to which the lengths of new names are added: within a call, the first
-// one decides.
-func (s *Store) encodeVectors(vectors map[string][]float32, dims map[string]int) (map[string][]byte, error) {
-	out := make(map[string][]byte, len(vectors))
-	for name, v := range vectors {
-		if len(v) == 0 && s.vectors[name] != "" {
-			out[name] = nil
-			continue
-		}
-		if err := s.checkVector(name, v, dims[name]); err != nil {
-			return nil, err
-		}
-		out[name] = encodeVector(v)
-	}
-	for name, b := range out {
-		if dims[name] == 0 && b != nil {
-			dims[name] = len(b) / 4
 		}
 	}
 	return out, nil
@@ -328,12 +306,15 @@ func (s *Store) stored(ctx context.Context, r reading) (*write, error) {
 			return nil, err
 		}
 	}
-	w := &write{inputs: o.Inputs, version: o.Version, vectors: map[string][]byte{}}
+	w := &write{inputs: o.Inputs, version: o.Version, vectors: map[string]*pb.Vectors{}}
 	if w.properties, err = encodeProperties(known, nil, o.Properties); err != nil {
 		return nil, err
 	}
 	for name, v := range o.Vectors {
-		w.vectors[name] = encodeVector(v)
+		w.vectors[name] = singleMessage(name, v)
+	}
+	for name, v := range o.MultiVectors {
+		w.vectors[name] = multiMessage(name, v)
 	}
 	return w, nil
 }
@@ -361,9 +342,9 @@ func (s *Store) message(w *write) (*pb.BatchObject, int, error) {
 				f(values, name)
 			}
 		}
-		for name, b := range w.vectors {
-			if b != nil {
-				out.Vectors = append(out.Vectors, &pb.Vectors{Name: name, VectorBytes: b})
+		for _, v := range w.vectors {
+			if v != nil {
+				out.Vectors = append(out.Vectors, v)
 			}
 		}
 	}
@@ -499,6 +480,6 @@ func (s *Store) stores(o *pb.BatchObject) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, v := range o.GetVectors() {
-		s.learn(v.GetName(), len(v.GetVectorBytes())/4)
+		s.learn(v.GetName(), lengthOf(v))
 	}
 }

@@ -35,7 +35,7 @@ type vectorConfig struct {
 type indexConfig struct {
 	Distance       Distance     `json:"distance,omitempty"`
 	Skip           bool         `json:"skip,omitempty"`
-	Multivector    *enabled     `json:"multivector,omitempty"`
+	Multivector    *multivector `json:"multivector,omitempty"`
 	EFConstruction int          `json:"efConstruction,omitempty"`
 	MaxConnections int          `json:"maxConnections,omitempty"`
 	EF             int          `json:"ef,omitempty"`
@@ -55,6 +55,11 @@ type multiTenancy struct {
 
 type enabled struct {
 	Enabled bool `json:"enabled"`
+}
+
+type multivector struct {
+	Enabled bool     `json:"enabled"`
+	Muvera  *enabled `json:"muvera,omitempty"`
 }
 
 type replication struct {
@@ -137,6 +142,9 @@ func (v Vector) config() vectorConfig {
 			Distance: v.Distance, EFConstruction: v.EFConstruction, MaxConnections: v.MaxConnections, EF: v.EF,
 		},
 	}
+	if v.Multi {
+		out.VectorIndexConfig.Multivector = &multivector{true, &enabled{v.Muvera}}
+	}
 	holder := &out.VectorIndexConfig
 	if v.Index == Dynamic {
 		holder.HNSW = &indexConfig{}
@@ -156,6 +164,12 @@ func (v Vector) config() vectorConfig {
 		holder.Unquantized = true
 	}
 	return out
+}
+
+func (c indexConfig) multi() bool { return c.Multivector != nil && c.Multivector.Enabled }
+
+func (c indexConfig) muvera() bool {
+	return c.multi() && c.Multivector.Muvera != nil && c.Multivector.Muvera.Enabled
 }
 
 // quantizer returns the one that is in use.

@@ -24,6 +24,13 @@ type Vector struct {
 	// EFConstruction, MaxConnections and EF are parameters of [HNSW]: candidates while building, edges of a node, and
 	// candidates of a search (-1: as many as the server thinks right). Default: the server's, whatever they are.
 	EFConstruction, MaxConnections, EF int
+	// Multi makes it a list of vectors for each object, of [vectorstore.Object].MultiVectors, in an index [HNSW] by [Cosine]. It needs a
+	// server from v1.29. A search looks, for each of its vectors, at no more stored ones than its Limit, so that a larger Limit finds
+	// the first ones more exactly.
+	Multi bool
+	// Muvera makes the index hold one vector of fixed length for each list (MUVERA), with the server's parameters: it is smaller, and
+	// a little less exact; what it finds is put in order by the lists themselves. It needs Multi, and a server from v1.31.
+	Muvera bool
 }
 
 // Distance is a measure between two vectors, as Weaviate spells it.
@@ -152,34 +159,46 @@ func (o Options) validateVectors() error {
 	var errs []error
 	seen := map[string]bool{}
 	for _, v := range o.Vectors {
-		fault := func(format string, args ...any) {
-			errs = append(errs, fmt.Errorf("%.64q: %s", v.Name, fmt.Sprintf(format, args...)))
-		}
-		if !namePattern.MatchString(v.Name) {
-			fault("is not a name of a vector")
-		}
+		err := v.validate()
 		if seen[v.Name] {
-			fault("is there twice")
+			err = errors.Join(err, errors.New("is there twice"))
 		}
-		seen[v.Name] = true
-		if v.Dimensions < 0 {
-			fault("%d dimensions", v.Dimensions)
+		if seen[v.Name] = true; err != nil {
+			errs = append(errs, fmt.Errorf("%.64q: %w", v.Name, err))
 		}
-		if !slices.Contains([]Distance{Cosine, Dot, L2Squared, Manhattan, Hamming}, v.Distance) {
-			fault("distance %.64q is unknown", v.Distance)
-		}
-		if !slices.Contains([]Index{HNSW, Flat, Dynamic}, v.Index) {
-			fault("index %.64q is unknown", v.Index)
-		}
-		if v.Quantizer != "" && v.Quantizer != Unquantized && !slices.Contains(quantizers, v.Quantizer) {
-			fault("quantizer %.64q is unknown", v.Quantizer)
-		}
-		if v.Index != HNSW && (v.EFConstruction != 0 || v.MaxConnections != 0 || v.EF != 0) {
-			fault("EFConstruction, MaxConnections and EF are of the index hnsw")
-		}
-		if v.EFConstruction < 0 || v.MaxConnections < 0 || v.EF < -1 {
-			fault("EFConstruction, MaxConnections or EF is negative")
-		}
+	}
+	return errors.Join(errs...)
+}
+
+func (v Vector) validate() error {
+	var errs []error
+	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	if !namePattern.MatchString(v.Name) {
+		fault("is not a name of a vector")
+	}
+	if v.Dimensions < 0 {
+		fault("%d dimensions", v.Dimensions)
+	}
+	if !slices.Contains([]Distance{Cosine, Dot, L2Squared, Manhattan, Hamming}, v.Distance) {
+		fault("distance %.64q is unknown", v.Distance)
+	}
+	if !slices.Contains([]Index{HNSW, Flat, Dynamic}, v.Index) {
+		fault("index %.64q is unknown", v.Index)
+	}
+	if v.Quantizer != "" && v.Quantizer != Unquantized && !slices.Contains(quantizers, v.Quantizer) {
+		fault("quantizer %.64q is unknown", v.Quantizer)
+	}
+	if v.Index != HNSW && (v.EFConstruction != 0 || v.MaxConnections != 0 || v.EF != 0) {
+		fault("EFConstruction, MaxConnections and EF are of the index hnsw")
+	}
+	if v.EFConstruction < 0 || v.MaxConnections < 0 || v.EF < -1 {
+		fault("EFConstruction, MaxConnections or EF is negative")
+	}
+	if v.Multi && (v.Index != HNSW || v.Distance != Cosine) {
+		fault("Multi is of the index hnsw with the distance cosine")
+	}
+	if v.Muvera && !v.Multi {
+		fault("Muvera is for Multi")
 	}
 	return errors.Join(errs...)
 }

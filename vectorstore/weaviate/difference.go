@@ -69,8 +69,11 @@ func (want vectorConfig) differences(field string, have vectorConfig) []Differen
 	if h.Skip {
 		differ("indexing", "skipped", "an index")
 	}
-	if h.Multivector != nil && h.Multivector.Enabled {
-		differ("number of vectors of an object", "any", "one")
+	if h.multi() != w.multi() {
+		differ("multi-vector", h.multi(), w.multi())
+	}
+	if h.muvera() != w.muvera() {
+		differ("multi-vector: MUVERA", h.muvera(), w.muvera())
 	}
 	for _, n := range []struct {
 		name       string

@@ -81,6 +81,11 @@
 // from what is stored, or from the first vector of a call. An index keeps the length of its vectors, even after Clear.
 // What is written is found by the next search, unless the server runs with ASYNC_INDEXING.
 //
+// A [Vector] that is Multi has the lists of vectors of [vectorstore.Object].MultiVectors, with Muvera in a smaller, less exact index. Their
+// vectors are brought to length 1, since the server compares them by their products, and the distances of a search are turned into
+// those that [vectorstore.Query].NearMulti has on every Store. Server v1.35 counts lists that were deleted to the Limit until it has
+// cleaned up (within minutes), so that it may find fewer; v1.39 does not.
+//
 // # Tenants
 //
 // With [Options].Tenants, the collection keeps tenants apart: each Ref and Query names one. It is created by the first write, and

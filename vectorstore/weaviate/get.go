@@ -197,7 +197,7 @@ func (s *Store) readOne(ctx context.Context, tenant, collection, id string) (*re
 // restObject is an object in the JSON of /v1/objects.
 type restObject struct {
 	Properties map[string]json.RawMessage `json:"properties"`
-	Vectors    map[string][]float32       `json:"vectors"`
+	Vectors    map[string]json.RawMessage `json:"vectors"`
 }
 
 func (s *schema) lacks(properties map[string]json.RawMessage) bool {
@@ -212,8 +212,10 @@ func (s *schema) lacks(properties map[string]json.RawMessage) bool {
 // parse returns the object that parseObject would.
 func (r restObject) parse(id vectorstore.ID, known map[string]*property) (*vectorstore.Object, error) {
 	o := &vectorstore.Object{Ref: vectorstore.Ref{ID: id}, Vectors: map[string][]float32{}}
-	for name, v := range r.Vectors {
-		o.Vectors[name] = slices.Clone(v)
+	for name, text := range r.Vectors {
+		if err := takeJSON(o, name, text); err != nil {
+			return nil, fmt.Errorf("vector %q: %w", name, err)
+		}
 	}
 	var err error
 	if o.Properties, err = fromJSON(known, r.Properties); err != nil {

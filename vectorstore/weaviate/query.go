@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 
 	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
 	"google.golang.org/protobuf/proto"
@@ -24,9 +26,24 @@ var combinations = map[vectorstore.Combination]pb.CombinationMethod{
 // server knows only approximately which are nearest, as HNSW does. It finds near several vectors by combining what it finds near
 // each, up to Limit, so that a small Limit may miss what is near only in the sum. Distances are in the measure of the vector's
 // index. A filter compares texts as their [Tokenization] cuts them: exactly with [Field] alone. A Limit beyond the server's
-// QUERY_MAXIMUM_RESULTS (10,000 by default) is the server's error.
+// QUERY_MAXIMUM_RESULTS (10,000 by default) is the server's error. The [vectorstore.Minimum] of the distances to several vectors, of
+// which one is a multi-vector, is not supported either, unless all look near equally many vectors.
 func (s *Store) Search(ctx context.Context, q vectorstore.Query) ([]vectorstore.Match, error) {
-	req, err := s.request(q)
+	if err := q.Check(); err != nil {
+		return nil, fmt.Errorf("weaviate: search: %w", err)
+	}
+	if err := s.checkTenant(q.Tenant); err != nil {
+		return nil, err
+	}
+	q, err := s.withObject(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	above, err := aboveServer(q)
+	if err != nil {
+		return nil, err
+	}
+	req, err := s.request(q, above)
 	if err != nil {
 		return nil, err
 	}
@@ -34,18 +51,83 @@ func (s *Store) Search(ctx context.Context, q vectorstore.Query) ([]vectorstore.
 	if err != nil {
 		return nil, err
 	}
+	groups := reply.GetGroupByResults()
 	if q.GroupBy.Property == "" {
-		return matches(q.Tenant, "", reply.GetResults())
+		groups = []*pb.GroupByResult{{Objects: reply.GetResults()}}
 	}
-	var out []vectorstore.Match
-	for _, g := range reply.GetGroupByResults() {
+	out := []vectorstore.Match{}
+	for _, g := range groups {
 		group, err := matches(q.Tenant, g.GetName(), g.GetObjects())
 		if err != nil {
 			return nil, err
 		}
 		out = append(out, group...)
 	}
-	return out, nil
+	if above == 0 {
+		return out, nil
+	}
+	for i := range out {
+		out[i].Distance += float32(above)
+	}
+	// With a filter that few objects fit, the server answers those without the multi-vector too, at the largest distance that there is
+	// (seen with v1.35 and v1.39).
+	return slices.DeleteFunc(out, func(m vectorstore.Match) bool { return m.Distance > math.MaxFloat32/2 }), nil
+}
+
+// withObject puts the vectors of a query's object in its place, where one of them is a multi-vector: how many vectors it has says
+// how its distances are to be read.
+func (s *Store) withObject(ctx context.Context, q vectorstore.Query) (vectorstore.Query, error) {
+	multi := func(t vectorstore.Target) bool { return s.vectors[t.Vector].multi }
+	if q.Object == "" || !slices.ContainsFunc(s.objectTargets(q), multi) {
+		return q, nil
+	}
+	got, err := s.Get(ctx, []vectorstore.Ref{{ID: q.Object, Tenant: q.Tenant}})
+	if err != nil {
+		return q, err
+	}
+	targets, err := vectorstore.ObjectTargets(q, got[0])
+	if err != nil {
+		return q, fmt.Errorf("weaviate: search: %w", err)
+	}
+	q.Object, q.Vector, q.Targets = "", "", targets
+	return q, nil
+}
+
+// objectTargets returns the vectors of its object that a query looks near: those that it names, or the only one that there is.
+func (s *Store) objectTargets(q vectorstore.Query) []vectorstore.Target {
+	near := q.NearTargets()
+	if len(near) == 0 && len(s.vectors) == 1 {
+		for name := range s.vectors {
+			near = []vectorstore.Target{{Vector: name, Weight: 1}}
+		}
+	}
+	return near
+}
+
+// aboveServer returns by how much the distances of a query are above those of the server, which for n vectors near a multi-vector
+// answers the negative sum of the similarities, n less than the sum of the distances.
+func aboveServer(q vectorstore.Query) (float64, error) {
+	near := q.NearTargets()
+	var sum, weighted float64
+	same := true
+	for _, t := range near {
+		n := float64(len(t.NearMulti))
+		sum, weighted = sum+n, weighted+n*float64(t.Weight)
+		same = same && len(t.NearMulti) == len(near[0].NearMulti)
+	}
+	switch {
+	case sum == 0 || q.Text != "":
+		return 0, nil
+	case len(near) == 1, q.Combine == vectorstore.Sum:
+		return sum, nil
+	case q.Combine == vectorstore.WeightedSum:
+		return weighted, nil
+	case q.Combine == vectorstore.RelativeScore:
+		return 0, nil
+	case q.Combine == vectorstore.Minimum && !same:
+		return 0, unsupported("the Minimum of distances to different numbers of vectors")
+	}
+	return sum / float64(len(near)), nil
 }
 
 // find sends a search; what the server refuses for good is a permanent error.
@@ -80,14 +162,8 @@ func unsupported(part string) error {
 	return fmt.Errorf("weaviate: search: %w", vectorstore.Unsupported(part))
 }
 
-// request checks q and returns it as it is sent.
-func (s *Store) request(q vectorstore.Query) (*pb.SearchRequest, error) {
-	if err := q.Check(); err != nil {
-		return nil, fmt.Errorf("weaviate: search: %w", err)
-	}
-	if err := s.checkTenant(q.Tenant); err != nil {
-		return nil, err
-	}
+// request returns q as it is sent; see aboveServer.
+func (s *Store) request(q vectorstore.Query, above float64) (*pb.SearchRequest, error) {
 	filter, err := filterMessage(q.Filter, s.schema.Load())
 	if err != nil {
 		return nil, fmt.Errorf("weaviate: search: %w", err)
@@ -105,7 +181,7 @@ func (s *Store) request(q vectorstore.Query) (*pb.SearchRequest, error) {
 	if req.GroupBy, err = s.groupBy(q, near); err != nil {
 		return nil, err
 	}
-	return req, s.look(q, req)
+	return req, s.look(q, req, above)
 }
 
 func (s *Store) groupBy(q vectorstore.Query, near bool) (*pb.GroupBy, error) {
@@ -122,12 +198,12 @@ func (s *Store) groupBy(q vectorstore.Query, near bool) (*pb.GroupBy, error) {
 }
 
 // look puts into req where q looks.
-func (s *Store) look(q vectorstore.Query, req *pb.SearchRequest) (err error) {
+func (s *Store) look(q vectorstore.Query, req *pb.SearchRequest, above float64) (err error) {
 	switch {
 	case q.Object != "":
 		req.NearObject, err = s.nearObject(q)
 	case len(q.NearTargets()) > 0:
-		vector, targets, err := s.nearVector(q)
+		vector, targets, err := s.nearVector(q, above)
 		if err != nil {
 			return err
 		}
@@ -149,26 +225,21 @@ func (s *Store) look(q vectorstore.Query, req *pb.SearchRequest) (err error) {
 	return err
 }
 
-func distance(q vectorstore.Query) *float64 {
+func distance(q vectorstore.Query, above float64) *float64 {
 	if q.MaxDistance == 0 {
 		return nil
 	}
-	return proto.Float64(q.MaxDistance)
+	return proto.Float64(q.MaxDistance - above)
 }
 
 func (s *Store) nearObject(q vectorstore.Query) (*pb.NearObject, error) {
-	near := q.NearTargets()
-	if len(near) == 0 && len(s.vectors) == 1 {
-		for name := range s.vectors {
-			near = []vectorstore.Target{{Vector: name, Weight: 1}}
-		}
-	}
+	near := s.objectTargets(q)
 	if len(near) == 0 {
 		return nil, queryError("collection %s has several vectors: say which are compared", s.collection)
 	}
 	targets := &pb.Targets{}
 	for _, t := range near {
-		if s.vectors[t.Vector] == "" {
+		if _, there := s.vectors[t.Vector]; !there {
 			return nil, queryError("collection %s has no vector %.64q", s.collection, t.Vector)
 		}
 		targets.TargetVectors = append(targets.TargetVectors, t.Vector)
@@ -177,23 +248,24 @@ func (s *Store) nearObject(q vectorstore.Query) (*pb.NearObject, error) {
 		targets.Combination = combinations[q.Combine]
 		targets.WeightsForTargets = weights(q.Combine, near)
 	}
-	return &pb.NearObject{Id: string(q.Object), Distance: distance(q), Targets: targets}, nil
+	return &pb.NearObject{Id: string(q.Object), Distance: distance(q, 0), Targets: targets}, nil
 }
 
 // nearVector returns the vectors to look around and how they are compared, which stand in different places in a hybrid
 // search.
-func (s *Store) nearVector(q vectorstore.Query) (*pb.NearVector, *pb.Targets, error) {
-	out, targets := &pb.NearVector{Distance: distance(q)}, &pb.Targets{}
-	dims, near := s.dimensions(), q.NearTargets()
+func (s *Store) nearVector(q vectorstore.Query, above float64) (*pb.NearVector, *pb.Targets, error) {
+	out, targets := &pb.NearVector{Distance: distance(q, above)}, &pb.Targets{}
+	lengths, near := s.dimensions(), q.NearTargets()
 	for _, t := range near {
-		if err := s.checkVector(t.Vector, t.Near, dims[t.Vector]); err != nil {
+		v, err := s.encodeTarget(t, lengths[t.Vector])
+		if err != nil {
 			return nil, nil, fmt.Errorf("weaviate: search: %w", err)
 		}
 		targets.TargetVectors = append(targets.TargetVectors, t.Vector)
-		out.VectorForTargets = append(out.VectorForTargets, &pb.VectorForTarget{Name: t.Vector, VectorBytes: encodeVector(t.Near)})
+		out.VectorForTargets = append(out.VectorForTargets, &pb.VectorForTarget{Name: t.Vector, Vectors: []*pb.Vectors{v}})
 	}
 	if len(near) == 1 {
-		out.VectorBytes, out.VectorForTargets = out.VectorForTargets[0].GetVectorBytes(), nil
+		out.Vectors, out.VectorForTargets = out.VectorForTargets[0].GetVectors(), nil
 		return out, targets, nil
 	}
 	targets.Combination = combinations[q.Combine]

@@ -24,8 +24,8 @@ func parseObject(result *pb.SearchResult) (*vectorstore.Object, error) {
 	if o.Properties, err = decodeObject(result.GetProperties().GetNonRefProps()); err != nil {
 		return nil, err
 	}
-	for _, v := range result.GetMetadata().GetVectors() {
-		o.Vectors[v.GetName()] = decodeVector(v.GetVectorBytes())
+	if err := takeVectors(o, result.GetMetadata().GetVectors()); err != nil {
+		return nil, err
 	}
 	return o, takeBookkeeping(o)
 }

@@ -85,6 +85,9 @@ func suiteOptions(tb testing.TB, declared bool) Options {
 	for name := range storetest.Vectors() {
 		o.Vectors = append(o.Vectors, Vector{Name: name})
 	}
+	for name := range storetest.MultiVectors() {
+		o.Vectors = append(o.Vectors, Vector{Name: name, Multi: true})
+	}
 	for _, p := range storetest.Properties() {
 		if declared {
 			o.Properties = append(o.Properties, Property{Name: p.Name, DataType: cmp.Or(types[p.Type], DataType(p.Type))})

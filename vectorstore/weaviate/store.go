@@ -35,7 +35,7 @@ type Store struct {
 	schema    atomic.Pointer[schema]
 	extending chan struct{} // has a place for the one that adds properties
 
-	vectors map[string]Distance // the collection's named vectors; not changed
+	vectors map[string]namedVector // the collection's; not changed
 	mu      sync.Mutex
 	dims    map[string]int // guarded by mu: by vector name, from the options, or of a vector that the server has
 }
@@ -63,7 +63,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 		conn: c, collection: o.Collection, tombstones: o.Collection + tombstones, fixed: o.FixedProperties,
 		tenants:  o.Tenants,
 		maxBytes: o.MaxBatchBytes, pace: newPace(o.MaxInFlight, o.MaxBatch),
-		write: o.WriteConsistency.message(), read: o.ReadConsistency.message(), vectors: map[string]Distance{}, dims: map[string]int{},
+		write: o.WriteConsistency.message(), read: o.ReadConsistency.message(), vectors: map[string]namedVector{}, dims: map[string]int{},
 		extending: make(chan struct{}, 1),
 	}
 	if err := s.open(ctx, o); err != nil {
@@ -94,7 +94,7 @@ func (s *Store) open(ctx context.Context, o Options) error {
 	s.schema.Store(newSchema(have))
 	s.replicated = have.Replication != nil && have.Replication.Factor > 1
 	for name, v := range have.VectorConfig {
-		s.vectors[name] = v.VectorIndexConfig.Distance
+		s.vectors[name] = namedVector{v.VectorIndexConfig.Distance, v.VectorIndexConfig.multi()}
 	}
 	for _, v := range o.Vectors {
 		if v.Dimensions > 0 {
@@ -115,11 +115,11 @@ func (s *Store) checkStored(ctx context.Context, vectors []Vector) error {
 	}
 	for _, result := range results {
 		for _, have := range result.GetMetadata().GetVectors() {
-			dims := len(have.GetVectorBytes()) / 4
+			length := lengthOf(have)
 			i := slices.IndexFunc(vectors, func(want Vector) bool { return want.Name == have.GetName() })
-			if i >= 0 && vectors[i].Dimensions > 0 && vectors[i].Dimensions != dims {
+			if i >= 0 && vectors[i].Dimensions > 0 && vectors[i].Dimensions != length {
 				return &CollectionError{s.collection, s.conn.grpcAddr, []Difference{{
-					"vector " + have.GetName() + ": dimensions of what is stored", fmt.Sprint(dims), fmt.Sprint(vectors[i].Dimensions),
+					"vector " + have.GetName() + ": dimensions of what is stored", fmt.Sprint(length), fmt.Sprint(vectors[i].Dimensions),
 				}}}
 			}
 		}
@@ -161,7 +161,7 @@ func (s *Store) ask(ctx context.Context, op string, req *pb.SearchRequest) (*pb.
 	defer s.mu.Unlock()
 	for _, result := range reply.GetResults() {
 		for _, v := range result.GetMetadata().GetVectors() {
-			s.learn(v.GetName(), len(v.GetVectorBytes())/4)
+			s.learn(v.GetName(), lengthOf(v))
 		}
 	}
 	return reply, nil
@@ -179,21 +179,4 @@ func (s *Store) dimensions() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.dims)
-}
-
-// checkVector checks the vector of a name: only with cosine must it have a direction.
-func (s *Store) checkVector(name string, v []float32, dims int) error {
-	distance, ok := s.vectors[name]
-	if !ok {
-		err := fmt.Errorf("%w: collection %s has no vector %.64q", vectorstore.ErrVector, s.collection, name)
-		return vectorstore.Permanent(err)
-	}
-	zero := !slices.ContainsFunc(v, func(x float32) bool { return x != 0 })
-	if distance != Cosine && zero && len(v) > 0 && (dims == 0 || len(v) == dims) {
-		return nil
-	}
-	if err := vectorstore.CheckVector(v, dims); err != nil {
-		return fmt.Errorf("vector %q: %w", name, err)
-	}
-	return nil
 }
