@@ -78,7 +78,7 @@ func (c AvroCodec[T]) Encode(dst []byte, v T) (out []byte, err error) {
 		return nil, err
 	}
 	defer recovered(&err)
-	if out, err = avro.Encode(own.encoder, dst, &v); err != nil {
+	if out, err = avro.Encode(own.encoder, dst, v); err != nil {
 		return nil, fmt.Errorf("pulsarx: Avro: %w", err)
 	}
 	return out, nil

@@ -22,9 +22,9 @@ type Decoder[T any] interface {
 	Decode(r Raw) (T, error)
 }
 
-// Codec decodes and encodes. Encode appends to dst. Schema is asked once, by NewProducer, which registers it with the topic, and
-// by NewConsumer, so that a bad one fails there and not message by message. A tombstone, whose Raw.Value is nil, never reaches a
-// codec of this package: its message has the zero Value and Tombstone set.
+// Codec decodes and encodes. Encode appends to dst, and does not keep it. Schema is asked once, by NewProducer, which registers it with
+// the topic, and by NewConsumer, so that a bad one fails there and not message by message. A tombstone, whose Raw.Value is nil, never
+// reaches a codec of this package: its message has the zero Value and Tombstone set.
 type Codec[T any] interface {
 	Decoder[T]
 	Encode(dst []byte, v T) ([]byte, error)

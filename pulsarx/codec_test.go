@@ -371,6 +371,25 @@ func readAll[T any](t *testing.T, c *pulsarx.Client, d pulsarx.Decoder[T], topic
 	}
 }
 
+// TestEmptyValue: an empty value beside a key is one, and no tombstone.
+func TestEmptyValue(t *testing.T) {
+	type kv = pulsarx.KeyValue[string, string]
+	codec := pulsarx.KeyValueSeparated(pulsarx.String(), pulsarx.String())
+	for name, open := range servers {
+		t.Run(name, func(t *testing.T) {
+			c, topic := open(t).client(t), topic(t)
+			if _, err := producer(t, c, codec, pulsarx.ProducerOptions[kv]{Topic: topic}).Send(t.Context(), kv{"k", ""}); err != nil {
+				t.Fatal(err)
+			}
+			readAll(t, c, codec, topic, func(m pulsarx.Message[kv]) {
+				if m.Tombstone || m.Value != (kv{"k", ""}) {
+					t.Errorf("%#v, tombstone: %v", m.Value, m.Tombstone)
+				}
+			})
+		})
+	}
+}
+
 // TestSeparatedKeys: the key routes and compacts, keeps its order, and comes with a tombstone too; dead letters keep the schema.
 func TestSeparatedKeys(t *testing.T) {
 	type kv = pulsarx.KeyValue[kvKey, *v2]

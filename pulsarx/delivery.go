@@ -6,32 +6,35 @@ import (
 	"fmt"
 	"sync/atomic"
 	"time"
+	"unsafe"
 
 	"github.com/apache/pulsar-client-go/pulsar"
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 )
 
-// delivery is one message on its way, in a ring until it has its outcome.
+// delivery is one message on its way, in a ring until it has its outcome. It is used again where nobody has it any more.
 type delivery struct {
-	message    pulsar.ProducerMessage
-	prev, next *delivery // in the ring
+	message    pulsar.ProducerMessage // comes first, so that its address is the delivery's
+	room       []byte                 // empty, for the payload
+	prev, next *delivery              // in the ring
 	number     uint64
 	line       *line
-	producer   pulsar.Producer // of the line, that has the message
-	places     int             // of the line, that its chunks take
-	start      time.Time
-	span       trace.Span
+	start      time.Duration // on the clock
 	callback   func(MessageID, error)
-	fail       func(error)   // of Send, which waits by itself
-	answered   chan struct{} // of Send, closed with its outcome, unless fail is called
-	call       atomic.Int32  // of the client
-	owner      atomic.Int32  // who gives it its one outcome
+	call       atomic.Int32 // of the client
+	owner      atomic.Int32 // who gives it its one outcome
 
 	// The outcome, written by the owner.
 	id   MessageID
 	err  error
 	took time.Duration
+
+	producer pulsar.Producer // of the line, that has the message
+	span     trace.Span
+	places   int           // of the line, that its chunks take
+	fail     func(error)   // of Send, which waits by itself
+	answered chan struct{} // of Send, closed with its outcome, unless fail is called
 }
 
 // The owners of an outcome.
@@ -43,13 +46,73 @@ const (
 )
 
 // settle gives d its outcome, unless it has one.
-func (d *delivery) settle(owner int32, id MessageID, err error, now time.Time) bool {
+func (d *delivery) settle(owner int32, id MessageID, err error, now time.Duration) bool {
 	if !d.owner.CompareAndSwap(nobody, owner) {
 		return false
 	}
-	d.id, d.err, d.took = id, err, now.Sub(d.start)
+	d.id, d.err, d.took = id, err, now-d.start
 	return true
 }
+
+// deliveryOf is the delivery of a message that the client has.
+func deliveryOf(m *pulsar.ProducerMessage) *delivery { return (*delivery)(unsafe.Pointer(m)) }
+
+// maxRoom bounds the room that a delivery has for a payload.
+const maxRoom = 1 << 10
+
+// newDelivery returns one that is free, with room for a payload as they have been.
+func (p *Producer[T]) newDelivery() *delivery {
+	p.lending.Lock()
+	d := p.unused
+	if d != nil {
+		p.unused = d.next
+		p.kept--
+	}
+	p.lending.Unlock()
+	if d == nil {
+		d = &delivery{room: []byte{}}
+	}
+	d.next = nil
+	if n := p.largest.Load(); int64(cap(d.room)) < n {
+		d.room = make([]byte, 0, n)
+	}
+	return d
+}
+
+// reuse gives back what has had its outcome. Nobody else has a delivery whose receipt has come and whose sender has seen the client take
+// it; of what is sent alone, the client has chunks.
+func (p *Producer[T]) reuse(settled []*delivery) {
+	var first, last *delivery
+	n := 0
+	for _, d := range settled {
+		if d.err == nil && d.line != nil && !d.line.alone && d.owner.Load() == theAnswer && d.call.Load() == taken {
+			*d = delivery{room: d.room, next: first}
+			if first = d; last == nil {
+				last = d
+			}
+			n++
+		}
+	}
+	p.lending.Lock()
+	defer p.lending.Unlock()
+	if n > 0 && p.kept+n <= maxSpare {
+		last.next = p.unused
+		p.unused = first
+		p.kept += n
+	}
+}
+
+// forget lets go of what could be used again.
+func (p *Producer[T]) forget() {
+	p.lending.Lock()
+	defer p.lending.Unlock()
+	p.unused, p.kept = nil, 0
+}
+
+// clock is the time since the process began, which is cheaper to ask for than the time of day and never goes back.
+func clock() time.Duration { return time.Since(began) }
+
+var began = time.Now()
 
 // The states of a call.
 const (
@@ -66,7 +129,7 @@ type answer struct {
 	*delivery
 	id  MessageID
 	err error
-	at  time.Time
+	at  time.Duration
 }
 
 // flushing is a Flush that waits for the deliveries up to a number.
@@ -78,11 +141,11 @@ type flushing struct {
 
 // begin opens the message's span, puts it into the properties and the delivery into the ring.
 func (p *Producer[T]) begin(ctx context.Context, l *line, d *delivery) (context.Context, error) {
-	d.line, d.start = l, time.Now()
+	d.line, d.start = l, clock()
 	if p.traced(ctx, d.start) {
 		ctx, d.span = p.client.tel.startSend(ctx, p.spanName, &d.message, p.span)
 		if !d.span.SpanContext().IsValid() {
-			p.untraced.Store(d.start.Add(tracerPoll).UnixNano())
+			p.untraced.Store(int64(d.start + tracerPoll))
 		}
 	}
 	p.mu.Lock()
@@ -104,15 +167,22 @@ func (p *Producer[T]) begin(ctx context.Context, l *line, d *delivery) (context.
 // tracerPoll is how often a producer looks whether there is a tracer by now: asking costs as much as the rest of Send.
 const tracerPoll = time.Second
 
-func (p *Producer[T]) traced(ctx context.Context, now time.Time) bool {
-	return now.UnixNano() >= p.untraced.Load() || trace.SpanContextFromContext(ctx).IsValid()
+func (p *Producer[T]) traced(ctx context.Context, now time.Duration) bool {
+	return int64(now) >= p.untraced.Load() || trace.SpanContextFromContext(ctx).IsValid()
 }
 
 // queue gives a message to the client, and waits for a place with it where there is none. The outcome comes once, from here or from the
-// goroutine that reads the connection, which must not wait for a user.
+// goroutine that reads the connection.
 func (p *Producer[T]) queue(ctx context.Context, d *delivery) {
-	l, waited := d.line, d.answered != nil
-	callback := func(id MessageID, _ *pulsar.ProducerMessage, err error) {
+	if err := p.enqueue(ctx, d); err != nil {
+		d.line.answer(nil, &d.message, err)
+	}
+}
+
+// answerer takes the client's answers to the messages of a line. Whoever reads the connection must not wait for a user.
+func (p *Producer[T]) answerer(l *line) func(MessageID, *pulsar.ProducerMessage, error) {
+	return func(id MessageID, m *pulsar.ProducerMessage, err error) {
+		d := deliveryOf(m)
 		switch {
 		case err == nil:
 		case isFull(err) && d.call.CompareAndSwap(calling, foundFull):
@@ -121,25 +191,20 @@ func (p *Producer[T]) queue(ctx context.Context, d *delivery) {
 			return
 		}
 		if p.options.Chunking {
-			d.line.release(d.places)
+			l.release(d.places)
 		}
-		now := time.Now()
-		p.arrived(l, d, err, now)
-		if a := (answer{d, id, err, now}); waited {
-			p.settleSend(a)
+		if l.alone && d.answered != nil {
+			now := clock()
+			p.arrived(l, d, err, now)
+			p.settleSend(answer{d, id, err, now})
 		} else {
-			p.leave(a)
+			p.arrived(l, d, err, p.leave(d, id, err))
 		}
-	}
-	if err := p.enqueue(ctx, d, callback); err != nil {
-		callback(nil, nil, err)
 	}
 }
 
 // enqueue returns an error where the client has not taken the message.
-func (p *Producer[T]) enqueue(
-	ctx context.Context, d *delivery, callback func(MessageID, *pulsar.ProducerMessage, error),
-) (err error) {
+func (p *Producer[T]) enqueue(ctx context.Context, d *delivery) (err error) {
 	if d.line.alone {
 		if err := d.line.takeTurn(ctx); err != nil {
 			return err
@@ -153,11 +218,14 @@ func (p *Producer[T]) enqueue(
 		}
 	}
 	for {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
 		if d.producer, err = d.line.enter(ctx); err != nil {
 			return err
 		}
 		d.call.Store(calling)
-		err = sendAsync(ctx, d.producer, &d.message, callback)
+		err = d.line.send(d.producer, &d.message)
 		d.line.leave()
 		if err == nil && d.call.CompareAndSwap(calling, taken) {
 			return nil
@@ -202,7 +270,7 @@ func (p *Producer[T]) sendNow(ctx context.Context, d *delivery) (MessageID, erro
 	select {
 	case <-d.answered:
 	case <-sending.Done():
-		if !d.settle(theContext, nil, p.sendError(context.Cause(sending)), time.Now()) {
+		if !d.settle(theContext, nil, p.sendError(context.Cause(sending)), clock()) {
 			if d.owner.Load() == theSweep { // which records it
 				return nil, context.Cause(sending)
 			}
@@ -233,7 +301,7 @@ func (p *Producer[T]) sendBatched(ctx context.Context, d *delivery) {
 				continue
 			}
 		}
-		p.arrived(d.line, d, err, time.Now())
+		p.arrived(d.line, d, err, clock())
 		if errors.Is(err, pulsar.ErrProducerClosed) { // why?
 			if _, ended := d.line.enter(ctx); ended != nil {
 				err = ended
@@ -241,7 +309,7 @@ func (p *Producer[T]) sendBatched(ctx context.Context, d *delivery) {
 				d.line.leave()
 			}
 		}
-		p.settleSend(answer{d, id, err, time.Now()})
+		p.settleSend(answer{d, id, err, clock()})
 		return
 	}
 }
@@ -275,10 +343,10 @@ func (d *delivery) stillPending() error {
 }
 
 // arrived notes what an answer of the client says of its producer.
-func (p *Producer[T]) arrived(l *line, d *delivery, err error, now time.Time) {
+func (p *Producer[T]) arrived(l *line, d *delivery, err error, now time.Duration) {
 	switch {
 	case err == nil:
-		l.heard.Store(now.UnixNano())
+		l.heard.Store(int64(now))
 	case errors.Is(err, pulsar.ErrProducerClosed):
 		l.replace(d.producer)
 	}
@@ -300,15 +368,20 @@ func (p *Producer[T]) settleSend(a answer) {
 	}
 }
 
-// leave leaves an answer to deliver.
-func (p *Producer[T]) leave(a answer) {
+// leave leaves an answer to deliver, and returns when it came.
+func (p *Producer[T]) leave(d *delivery, id MessageID, err error) time.Duration {
 	p.answering.Lock()
-	p.answers = append(p.answers, a)
+	if id == nil || id.BatchIdx() <= 0 { // with the first message of a batch come the others
+		p.receipt = clock()
+	}
+	at := p.receipt
+	p.answers = append(p.answers, answer{d, id, err, at})
 	first := len(p.answers) == 1
 	p.answering.Unlock()
 	if first { // or deliver has been told
 		p.notify()
 	}
+	return at
 }
 
 // settleAnswers makes outcomes of the answers that have come. p.mu is held.
@@ -373,7 +446,7 @@ func (p *Producer[T]) failPending(due func(*delivery) bool, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.settleAnswers()
-	now := time.Now()
+	now := clock()
 	for d := p.pending.next; d != &p.pending; {
 		next := d.next
 		if due(d) && d.settle(theSweep, nil, err, now) {
@@ -413,6 +486,7 @@ func (p *Producer[T]) deliver() {
 			}
 		}
 		p.finishFlushes(settled)
+		p.reuse(settled)
 		if ended && len(settled) == 0 {
 			return
 		}
@@ -434,21 +508,26 @@ const maxSweep = 2 * time.Second
 
 // sweep fails what is overdue, and looks into lines that are silent.
 func (p *Producer[T]) sweep() {
-	now := time.Now()
+	now := clock()
 	suspicious := min(p.options.SendTimeout/4, 5*time.Second)
 	p.mu.Lock()
 	p.settleAnswers()
-	if d := p.pending.next; d != &p.pending && now.Sub(d.start) >= suspicious {
-		d.line.suspect(d.start, now.Sub(d.start) >= p.options.SendTimeout)
+	if d := p.pending.next; d != &p.pending && now-d.start >= suspicious {
+		d.line.suspect(d.start, now-d.start >= p.options.SendTimeout)
 	}
+	idle := p.last == p.swept
+	p.swept = p.last
 	lines := []*line{p.main}
 	if p.single != nil && p.single != p.main {
 		lines = append(lines, p.single)
 	}
 	p.mu.Unlock()
-	p.failPending(func(d *delivery) bool { return now.Sub(d.start) >= p.options.SendTimeout }, ErrSendTimeout)
+	p.failPending(func(d *delivery) bool { return now-d.start >= p.options.SendTimeout }, ErrSendTimeout)
 	for _, l := range lines {
 		l.check()
+	}
+	if idle {
+		p.forget()
 	}
 }
 

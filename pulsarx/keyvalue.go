@@ -117,14 +117,15 @@ type keyedCodec interface {
 	messageKey(v any) (key string, has bool, err error)
 }
 
-// encodeValue is the payload, nil for a tombstone, and, where the codec has it, the key.
-func encodeValue[T any](codec Codec[T], v T) (payload []byte, key string, keyed bool, err error) {
+// encodeValue is the payload, nil for a tombstone, and, where the codec has it, the key. The payload is appended to room, which is not nil,
+// so that a codec's nil is one of its own.
+func encodeValue[T any](codec Codec[T], room []byte, v T) (payload []byte, key string, keyed bool, err error) {
 	if c, ok := codec.(keyedCodec); ok {
 		if key, keyed, err = c.messageKey(v); err != nil {
 			return nil, "", false, err
 		}
 	}
-	payload, err = codec.Encode(nil, v)
+	payload, err = codec.Encode(room, v)
 	if payload == nil && !keyed {
 		payload = []byte{} // nil would be a tombstone
 	}

@@ -23,12 +23,13 @@ const (
 type line struct {
 	client  *Client
 	options pulsar.ProducerOptions
-	alone   bool        // messages are sent one by one, not in batches
-	fail    func(error) // gives what is on its way this outcome
+	alone   bool                                            // messages are sent one by one, not in batches
+	fail    func(error)                                     // gives what is on its way this outcome
+	answer  func(MessageID, *pulsar.ProducerMessage, error) // takes the client's answers
 	closing chan struct{}
 	running sync.WaitGroup
 	calls   sync.RWMutex                    // read-locked by who uses producer
-	heard   atomic.Int64                    // when the last receipt came, Unix nanoseconds
+	heard   atomic.Int64                    // when the last receipt came, on the clock
 	open    atomic.Pointer[pulsar.Producer] // producer, for who enters; nil while it is made anew, and when the topic has ended
 
 	// turn is held while a message is given to the client without a batch: the client numbers those before it queues them, and with
@@ -40,7 +41,7 @@ type line struct {
 
 	mu        sync.Mutex
 	producer  pulsar.Producer
-	since     time.Time     // when the oldest message was sent that no receipt came for; zero without suspicion
+	since     time.Duration // when the oldest message was sent that no receipt came for, on the clock; 0 without suspicion
 	overdue   bool          // it has been given up
 	checking  bool          // a check runs
 	replacing chan struct{} // while the producer is made anew, closed afterwards
@@ -119,10 +120,10 @@ func (l *line) barrier() {
 }
 
 // suspect notes that a message, sent at start, has got no receipt for long, and whether it has been given up.
-func (l *line) suspect(start time.Time, overdue bool) {
+func (l *line) suspect(start time.Duration, overdue bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.since.IsZero() {
+	if l.since == 0 {
 		l.since = start
 	}
 	l.overdue = l.overdue || overdue
@@ -133,11 +134,11 @@ func (l *line) suspect(start time.Time, overdue bool) {
 func (l *line) check() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.since.IsZero() || l.checking || l.closed || l.ended != nil || l.replacing != nil {
+	if l.since == 0 || l.checking || l.closed || l.ended != nil || l.replacing != nil {
 		return
 	}
-	if l.heard.Load() >= l.since.UnixNano() {
-		l.since, l.overdue = time.Time{}, false
+	if l.heard.Load() >= int64(l.since) {
+		l.since, l.overdue = 0, false
 		return
 	}
 	l.checking = true
@@ -202,7 +203,7 @@ func (l *line) replace(old pulsar.Producer) {
 		}
 		if err == nil {
 			l.producer = p
-			l.since, l.overdue = time.Time{}, false
+			l.since, l.overdue = 0, false
 		}
 		current := l.producer
 		l.open.Store(&current)
@@ -296,16 +297,15 @@ func transmit(f func() (MessageID, error)) (id MessageID, err error) {
 	return f()
 }
 
-// sendAsync is transmit of SendAsync.
-func sendAsync(
-	ctx context.Context, p pulsar.Producer, m *pulsar.ProducerMessage, callback func(MessageID, *pulsar.ProducerMessage, error),
-) (err error) {
+// send is transmit of SendAsync. The client queues the message at once, so that it needs no context: it has options.MaxPendingMessages
+// places, and refuses what finds none.
+func (l *line) send(p pulsar.Producer, m *pulsar.ProducerMessage) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = transmitError(p)
 		}
 	}()
-	p.SendAsync(ctx, m, callback)
+	p.SendAsync(context.Background(), m, l.answer)
 	return nil
 }
 

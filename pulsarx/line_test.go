@@ -1,6 +1,7 @@
 package pulsarx_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -210,6 +211,101 @@ func TestSlowCallback(t *testing.T) {
 	eventually(t, "all messages", func() bool { return len(s.broker.Messages(topic)) == 33 })
 }
 
+// ownBytes is a codec of a user's that does not append, but returns what is the sender's.
+type ownBytes struct{ pulsarx.BytesCodec }
+
+func (ownBytes) Encode(_, v []byte) ([]byte, error) { return v, nil }
+
+// TestReuse: nothing of a message is in a later one, whatever they have set and however long they are, and what a codec returns is left
+// alone.
+func TestReuse(t *testing.T) {
+	for name, connect := range servers {
+		for codecName, codec := range map[string]pulsarx.Codec[[]byte]{"appends": pulsarx.Bytes(), "returns": ownBytes{}} {
+			t.Run(name+" "+codecName, func(t *testing.T) {
+				t.Parallel()
+				testReuse(t, connect(t), codec)
+			})
+		}
+	}
+}
+
+func testReuse(t *testing.T, s server, codec pulsarx.Codec[[]byte]) {
+	t.Helper()
+	type content struct {
+		key, number string
+		event       time.Time
+		value       []byte
+	}
+	const senders, each = 3, 1000
+	var sent [senders][each]content
+	c, topic := s.client(t), topic(t)
+	p := producer(t, c, codec, pulsarx.ProducerOptions[[]byte]{
+		Topic: topic, MaxPending: 50, Batching: pulsarx.Batching{MaxMessages: 20, MaxDelay: time.Millisecond},
+	})
+	var sending sync.WaitGroup
+	for sender := range senders {
+		random := rand.New(rand.NewPCG(uint64(sender), 0))
+		sending.Go(func() {
+			for i := range each {
+				m := &sent[sender][i]
+				m.value = fmt.Appendf(nil, "%d %d ", sender, i)
+				for n := random.IntN(3000); len(m.value) < n; {
+					m.value = append(m.value, byte(random.Uint32()))
+				}
+				var options []pulsarx.SendOption
+				if random.IntN(2) == 0 {
+					m.key = fmt.Sprintf("key %d", i)
+					options = append(options, pulsarx.Key(m.key))
+				}
+				if random.IntN(3) == 0 {
+					m.number = fmt.Sprint(i)
+					options = append(options, pulsarx.Property("number", m.number))
+				}
+				if random.IntN(3) == 0 {
+					m.event = time.UnixMilli(int64(1 + i)).UTC()
+					options = append(options, pulsarx.EventTime(m.event))
+				}
+				switch random.IntN(20) {
+				case 0: // is refused
+					p.SendAsync(t.Context(), []byte("early"), nil, pulsarx.EventTime(time.UnixMilli(-1)))
+				case 1:
+					if _, err := p.Send(t.Context(), m.value, options...); err != nil {
+						t.Error(err)
+					}
+					continue
+				}
+				p.SendAsync(t.Context(), m.value, func(_ pulsarx.MessageID, err error) {
+					if err != nil {
+						t.Error(err)
+					}
+				}, options...)
+			}
+		})
+	}
+	sending.Wait()
+	_ = p.Flush(t.Context()) // whose error is that of the refused ones
+	var got [senders][each]int
+	readAll(t, c, pulsarx.Bytes(), topic, func(m pulsarx.Message[[]byte]) {
+		var sender, i int
+		if _, err := fmt.Sscanf(string(m.Value), "%d %d ", &sender, &i); err != nil {
+			t.Fatal(err)
+		}
+		got[sender][i]++
+		want := sent[sender][i]
+		if !bytes.Equal(m.Value, want.value) || m.Key != want.key || m.Properties["number"] != want.number || !m.EventTime.Equal(want.event) {
+			t.Fatalf("message %d of sender %d: %d bytes %q %q %v, not %d %q %q %v", i, sender,
+				len(m.Value), m.Key, m.Properties, m.EventTime, len(want.value), want.key, want.number, want.event)
+		}
+	})
+	for sender := range senders {
+		for i, n := range got[sender] {
+			if n != 1 {
+				t.Fatalf("message %d of sender %d came %d times", i, sender, n)
+			}
+		}
+	}
+}
+
 // TestFlush: when Flush returns, all callbacks have.
 func TestFlush(t *testing.T) {
 	c, topic := inProcess(t).client(t), topic(t)
@@ -299,14 +395,14 @@ func testOutcomes(t *testing.T, random *rand.Rand) {
 					succeeded[n].Store(err == nil)
 				}
 				ctx, cancel := context.WithCancel(t.Context())
-				value := fmt.Sprintf("k%d:%d", mine.IntN(5), n)
+				value, refused := fmt.Sprintf("k%d:%d", mine.IntN(5), n), false
 				switch mine.IntN(30) {
 				case 0:
 					cancel()
 				case 1:
-					value += "\xff" // cannot be encoded
+					value, refused = value+"\xff", true // cannot be encoded
 				case 2:
-					value += strings.Repeat("x", 6<<20)
+					value, refused = value+strings.Repeat("x", 6<<20), true
 				case 3:
 					time.AfterFunc(time.Duration(mine.IntN(20))*time.Millisecond, cancel)
 				}
@@ -320,7 +416,7 @@ func testOutcomes(t *testing.T, random *rand.Rand) {
 					fallthrough
 				default:
 					p.SendAsync(ctx, value, func(id pulsarx.MessageID, err error) {
-						if errors.Is(err, pulsarx.ErrClosed) { // after Close, SendAsync calls it itself
+						if errors.Is(err, pulsarx.ErrClosed) || refused { // after Close, SendAsync calls it itself
 							settle(id, err)
 							return
 						}

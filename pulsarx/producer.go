@@ -202,20 +202,27 @@ type Producer[T any] struct {
 	waiters atomic.Int32
 	freed   atomic.Int32 // places since one was woken
 
-	untraced atomic.Int64 // until when no tracer is looked for, Unix nanoseconds
+	untraced atomic.Int64 // until when no tracer is looked for, on the clock
+	largest  atomic.Int64 // bytes of a payload so far, up to maxRoom
 
 	mu      sync.Mutex
 	single  *line       // for messages that are sent alone, made by the first; main where all are
 	closed  bool        // no new messages
 	ended   bool        // nothing is pending and nothing can come
 	last    uint64      // number of the newest delivery
+	swept   uint64      // last, at the last sweep
 	pending delivery    // head of the ring of messages without an outcome, oldest first
 	settled []*delivery // with one, whose callbacks have not been called
 	spare   []answer    // room for more answers
 	flushes []*flushing
 
-	answering sync.Mutex // may be locked after mu
-	answers   []answer   // that are not settled
+	answering sync.Mutex    // may be locked after mu
+	answers   []answer      // that are not settled
+	receipt   time.Duration // when the newest one came
+
+	lending sync.Mutex // of unused
+	unused  *delivery  // the first one that can be used again, and the next behind it
+	kept    int        // of them
 }
 
 // NewProducer registers the codec's schema with the topic and returns a producer. Where the broker refuses the schema, the error
@@ -255,7 +262,7 @@ func NewProducer[T any](ctx context.Context, c *Client, codec Codec[T], o Produc
 		done: make(chan struct{}),
 		room: make(chan struct{}, 1),
 	}
-	main.fail = p.failLine(main)
+	main.fail, main.answer = p.failLine(main), p.answerer(main)
 	if main.alone {
 		p.single = main
 	}
@@ -277,7 +284,8 @@ func (p *Producer[T]) Send(ctx context.Context, v T, o ...SendOption) (MessageID
 // SendTombstone sends a message without a value, which says that the key is gone: consumers get it as such, and compaction drops
 // the key. It waits as Send does.
 func (p *Producer[T]) SendTombstone(ctx context.Context, key string, o ...SendOption) (MessageID, error) {
-	d := &delivery{message: pulsar.ProducerMessage{Key: key}}
+	d := p.newDelivery()
+	d.message.Key = key
 	for _, option := range o {
 		option(&d.message)
 	}
@@ -369,11 +377,15 @@ func (p *Producer[T]) isClosed() bool {
 
 // delivery encodes v.
 func (p *Producer[T]) delivery(v T, options []SendOption) (*delivery, error) {
-	payload, key, keyed, err := encodeValue(p.codec, v)
+	d := p.newDelivery()
+	payload, key, keyed, err := encodeValue(p.codec, d.room, v)
 	if err != nil {
 		return nil, fmt.Errorf("pulsarx: encode for %s: %w", p.options.Topic, err)
 	}
-	d := &delivery{message: pulsar.ProducerMessage{Payload: payload, Key: key}}
+	if n := len(payload); n > cap(d.room) && n <= maxRoom {
+		p.largest.Store(int64(n))
+	}
+	d.message.Payload, d.message.Key = payload, key
 	if p.options.Key != nil && !keyed {
 		d.message.Key = p.options.Key(v)
 	}
@@ -430,7 +442,7 @@ func (p *Producer[T]) openSingle(ctx context.Context) (*line, error) {
 	if err != nil {
 		return nil, err
 	}
-	single.fail = p.failLine(single)
+	single.fail, single.answer = p.failLine(single), p.answerer(single)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.closed {

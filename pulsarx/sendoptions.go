@@ -8,7 +8,7 @@ import (
 	"github.com/apache/pulsar-client-go/pulsar"
 )
 
-// SendOption sets something of one message.
+// SendOption sets something of one message, which it does not keep.
 type SendOption func(*pulsar.ProducerMessage)
 
 // EventTime says when the message's value happened, for this message in place of ProducerOptions.EventTime. Pulsar keeps

@@ -42,7 +42,7 @@ func write[T any](t *testing.T, schema string, v T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := avro.Encode(encoder, nil, &v)
+	data, err := avro.Encode(encoder, nil, v)
 	if err != nil {
 		t.Fatalf("%v as %s: %v", v, schema, err)
 	}
@@ -68,7 +68,7 @@ func refuses[T any](t *testing.T, schema string, v T, says string) {
 	}
 	encoder, err := avro.NewEncoder(s, reflect.TypeFor[T]())
 	if err == nil {
-		_, err = avro.Encode(encoder, nil, &v)
+		_, err = avro.Encode(encoder, nil, v)
 	}
 	if err == nil || !strings.Contains(err.Error(), says) {
 		t.Errorf("%v as %s: %v, want %q", v, schema, err, says)
@@ -140,7 +140,7 @@ func writeOnly[T any](t *testing.T, schema string, v T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	data, err := avro.Encode(encoder, nil, &v)
+	data, err := avro.Encode(encoder, nil, v)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -388,7 +388,7 @@ func TestRoundTrips(t *testing.T) {
 			t.Fatalf("%s: %v", text, err)
 		}
 		v := g.value(tree)
-		data, err := avro.Encode(encoder, []byte("x"), &v)
+		data, err := avro.Encode(encoder, []byte("x"), v)
 		if err != nil {
 			t.Fatalf("seed %d: %v as %s: %v", seed, v, text, err)
 		}
@@ -565,7 +565,7 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := avro.Encode(encoder, nil, &v)
+		again, err := avro.Encode(encoder, nil, v)
 		if err != nil {
 			return // a union's value may fit an earlier branch, and decimals their precision
 		}

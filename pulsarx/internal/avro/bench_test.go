@@ -159,7 +159,7 @@ func BenchmarkEncode(b *testing.B) {
 	b.Run("tidemark", func(b *testing.B) {
 		b.ReportAllocs()
 		for b.Loop() {
-			if _, err := avro.Encode(encoder, nil, &v); err != nil {
+			if _, err := avro.Encode(encoder, nil, v); err != nil {
 				b.Fatal(err)
 			}
 		}

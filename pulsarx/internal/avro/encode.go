@@ -47,8 +47,9 @@ const maxRoom = 1 << 10
 
 // Encoder writes values of one Go type in one schema. It is safe for concurrent use.
 type Encoder struct {
-	value encodeFunc
-	size  atomic.Int64 // of the largest value, up to a limit: room for the next
+	value   encodeFunc
+	size    atomic.Int64 // of the largest value, up to a limit: room for the next
+	scratch sync.Pool
 }
 
 // NewEncoder compiles how a t is written in the schema s. An error says why it cannot be.
@@ -61,22 +62,29 @@ func NewEncoder(s *Schema, t reflect.Type) (*Encoder, error) {
 	return &Encoder{value: value}, nil
 }
 
-var encoders = sync.Pool{New: func() any { return new(encoder) }}
+// scratch is where a value is while it is written, so that it does not go to the heap each time.
+type scratch[T any] struct {
+	encoder
+	value T
+}
 
-// Encode appends v, a pointer to a value of the encoder's type, to dst.
-func Encode[T any](x *Encoder, dst []byte, v *T) ([]byte, error) {
-	e := encoders.Get().(*encoder)
+// Encode appends v, a value of the encoder's type, to dst.
+func Encode[T any](x *Encoder, dst []byte, v T) ([]byte, error) {
+	s, _ := x.scratch.Get().(*scratch[T])
+	if s == nil {
+		s = new(scratch[T])
+	}
 	if dst == nil {
 		dst = make([]byte, 0, x.size.Load())
 	}
-	*e = encoder{out: dst}
-	err := x.value(e, unsafe.Pointer(v))
-	out := e.out
+	s.out, s.value = dst, v
+	err := x.value(&s.encoder, unsafe.Pointer(&s.value))
+	out := s.out
 	if n := int64(len(out) - len(dst)); n > x.size.Load() && n <= maxRoom {
 		x.size.Store(n)
 	}
-	e.out = nil
-	encoders.Put(e)
+	*s = scratch[T]{}
+	x.scratch.Put(s)
 	if err != nil {
 		return nil, err
 	}
