@@ -54,7 +54,7 @@ func (s *Store) Apply(ctx context.Context, m []vectorstore.Mutation) error {
 	if s.conn.closed.Load() {
 		return ErrClosed
 	}
-	if err := ctx.Err(); err != nil {
+	if err := cmp.Or(ctx.Err(), s.writable()); err != nil {
 		return fmt.Errorf("weaviate: apply: %w", err)
 	}
 	errs := make([]error, len(m))

@@ -1,6 +1,7 @@
 package weaviate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -109,7 +110,7 @@ func failures(reply *pb.BatchDeleteReply) (map[string]string, error) {
 // it. It returns how many were deleted, also beside an error. The filter must not be the zero Filter. Like Clear it
 // remembers no deletion: a late event may bring an object back. To remember them, give their ids to Apply.
 func (s *Store) DeleteWhere(ctx context.Context, tenant string, f vectorstore.Filter) (int, error) {
-	if err := s.checkTenant(tenant); err != nil {
+	if err := cmp.Or(s.writable(), s.checkTenant(tenant)); err != nil {
 		return 0, err
 	}
 	if err := f.Check(); err != nil {
@@ -131,7 +132,7 @@ func (s *Store) DeleteWhere(ctx context.Context, tenant string, f vectorstore.Fi
 // meanwhile may stay, and after an error some are left; clearing again finishes it. It concerns one tenant, where the
 // collection has some.
 func (s *Store) Clear(ctx context.Context, tenant string) error {
-	if err := s.checkTenant(tenant); err != nil {
+	if err := cmp.Or(s.writable(), s.checkTenant(tenant)); err != nil {
 		return err
 	}
 	for _, collection := range []string{s.collection, s.tombstones} {
@@ -160,7 +161,7 @@ func (s *Store) clear(ctx context.Context, tenant, collection string, filter *pb
 // that another process replaces between the two is deleted with its newer version. It concerns one tenant, where the
 // collection has some.
 func (s *Store) ClearBefore(ctx context.Context, tenant, version string) error {
-	if err := s.checkTenant(tenant); err != nil {
+	if err := cmp.Or(s.writable(), s.checkTenant(tenant)); err != nil {
 		return err
 	}
 	for _, collection := range []string{s.collection, s.tombstones} {

@@ -97,6 +97,11 @@
 // [Store.Search] answers the [vectorstore.Query] that every Store answers, whole: near several vectors or an object, by keywords,
 // hybrid, grouped, page by page, with a filter whose values are checked against the type of their property.
 //
+// # Aliases
+//
+// [Store.PointAlias] makes a name stand for the collection. A Store that is opened by such a name with [Options].OpenOnly searches what
+// it stands for at that moment, also when it comes to stand for another collection with other properties and lengths of vectors.
+//
 // # Replicas
 //
 // In a collection with several copies ([Replication]) what a quorum has acknowledged is what Get returns, through whichever node, also

@@ -134,3 +134,32 @@ func Example_reindex() {
 	}
 	_ = reindex
 }
+
+// A new collection without downtime: programs that search have opened the alias, with OpenOnly. The new collection is written whole,
+// here from the old one; then the alias stands for it.
+func ExampleStore_PointAlias() {
+	replace := func(ctx context.Context, from *weaviate.Store, o weaviate.Options, alias string) error {
+		store, err := weaviate.New(ctx, o) // another collection, with other options
+		if err != nil {
+			return err
+		}
+		defer store.Close()
+		var batch []vectorstore.Mutation
+		for object, err := range vectorstore.All(ctx, from, "") {
+			if err != nil {
+				return err
+			}
+			if batch = append(batch, vectorstore.Mutation{Object: *object}); len(batch) == 1000 {
+				if err := store.Apply(ctx, batch); err != nil {
+					return err
+				}
+				batch = nil
+			}
+		}
+		if err := store.Apply(ctx, batch); err != nil {
+			return err
+		}
+		return store.PointAlias(ctx, alias)
+	}
+	_ = replace
+}

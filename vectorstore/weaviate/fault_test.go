@@ -102,9 +102,12 @@ func faultyStore(t *testing.T, f *faultyServer, o Options, options ...grpc.Serve
 	o = o.withDefaults()
 	s := &Store{
 		conn: testConn(t, o), collection: o.Collection, tombstones: o.Collection + tombstones, maxBytes: o.MaxBatchBytes, pace: newPace(o.MaxInFlight, o.MaxBatch),
-		vectors: map[string]namedVector{"text_vector": {distance: Cosine}}, dims: map[string]int{}, extending: make(chan struct{}, 1),
+		dims: map[string]int{}, extending: make(chan struct{}, 1),
 	}
-	s.schema.Store(newSchema(class{Properties: []classProperty{{Name: "title", DataType: []string{"text"}}}}))
+	s.schema.Store(newSchema(class{
+		Properties:   []classProperty{{Name: "title", DataType: []string{"text"}}},
+		VectorConfig: map[string]vectorConfig{"text_vector": {VectorIndexConfig: indexConfig{Distance: Cosine}}},
+	}))
 	return s
 }
 

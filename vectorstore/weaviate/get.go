@@ -20,7 +20,7 @@ import (
 
 // Get returns objects aligned with r: nil where nothing is known, Deleted where a deletion is remembered. Where an
 // object is there, it wins over a remembered deletion, which it has outlived (see Apply). An id that is no UUID in
-// lower case names nothing. In a collection with replicas, what ReadConsistency of them agree on is the answer.
+// lower case names nothing. A Store that was opened by an alias knows no deletions. In a collection with replicas, what ReadConsistency of them agree on is the answer.
 //
 // Objects are read before deletions. A Delete writes in the other order, so that an object under deletion is seen
 // before or after it, never as unknown.
@@ -50,7 +50,7 @@ func (s *Store) Get(ctx context.Context, r []vectorstore.Ref) ([]*vectorstore.Ob
 
 // get puts the objects of a tenant in their places.
 func (s *Store) get(ctx context.Context, tenant string, positions map[vectorstore.ID][]int, out []*vectorstore.Object) error {
-	for _, collection := range []string{s.collection, s.tombstones} {
+	for _, collection := range s.collections() {
 		readings, err := s.byID(ctx, tenant, collection, ids(positions))
 		if err != nil {
 			return err
@@ -71,6 +71,14 @@ func (s *Store) get(ctx context.Context, tenant string, positions map[vectorstor
 		}
 	}
 	return nil
+}
+
+// collections are those to read.
+func (s *Store) collections() []string {
+	if s.aliased {
+		return []string{s.collection}
+	}
+	return []string{s.collection, s.tombstones}
 }
 
 func ids(positions map[vectorstore.ID][]int) []string {

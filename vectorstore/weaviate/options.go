@@ -53,7 +53,8 @@ type Options struct {
 	// Replication is how many copies the collection has, and how they settle conflicts.
 	Replication Replication
 	// OpenOnly makes New create and change nothing: what is missing is a difference, and so an error ([ErrCollection]).
-	// It suits programs that only search, where a name with a typo would otherwise become a collection.
+	// It suits programs that only search, where a name with a typo would otherwise become a collection. Collection may then be an
+	// alias; see [Store.PointAlias].
 	OpenOnly bool
 
 	// ConnectTimeout bounds the wait for both endpoints in New, and every attempt to connect later. Default 5 s.
@@ -120,11 +121,17 @@ const (
 	maxMessageBytes = 104858000
 )
 
+// canonicalName is a collection's name as Weaviate spells it.
+func canonicalName(name string) string {
+	if name != "" && name[0] >= 'a' && name[0] <= 'z' {
+		return strings.ToUpper(name[:1]) + name[1:]
+	}
+	return name
+}
+
 func (o Options) withDefaults() Options {
 	o.APIKey = strings.TrimSpace(o.APIKey)
-	if o.Collection != "" && o.Collection[0] >= 'a' && o.Collection[0] <= 'z' {
-		o.Collection = strings.ToUpper(o.Collection[:1]) + o.Collection[1:]
-	}
+	o.Collection = canonicalName(o.Collection)
 	if len(o.Vectors) == 0 {
 		o.Vectors = []Vector{{Name: "text_vector"}, {Name: "image_vector"}}
 	}

@@ -35,6 +35,13 @@ func (s *Store) Search(ctx context.Context, q vectorstore.Query) ([]vectorstore.
 	if err := s.checkTenant(q.Tenant); err != nil {
 		return nil, err
 	}
+	if s.aliased {
+		return s.searchAliased(ctx, q)
+	}
+	return s.searchOnce(ctx, q)
+}
+
+func (s *Store) searchOnce(ctx context.Context, q vectorstore.Query) ([]vectorstore.Match, error) {
 	q, err := s.withObject(ctx, q)
 	if err != nil {
 		return nil, err
@@ -77,7 +84,7 @@ func (s *Store) Search(ctx context.Context, q vectorstore.Query) ([]vectorstore.
 // withObject puts the vectors of a query's object in its place, where one of them is a multi-vector: how many vectors it has says
 // how its distances are to be read.
 func (s *Store) withObject(ctx context.Context, q vectorstore.Query) (vectorstore.Query, error) {
-	multi := func(t vectorstore.Target) bool { return s.vectors[t.Vector].multi }
+	multi := func(t vectorstore.Target) bool { return s.schema.Load().vectors[t.Vector].multi }
 	if q.Object == "" || !slices.ContainsFunc(s.objectTargets(q), multi) {
 		return q, nil
 	}
@@ -96,8 +103,8 @@ func (s *Store) withObject(ctx context.Context, q vectorstore.Query) (vectorstor
 // objectTargets returns the vectors of its object that a query looks near: those that it names, or the only one that there is.
 func (s *Store) objectTargets(q vectorstore.Query) []vectorstore.Target {
 	near := q.NearTargets()
-	if len(near) == 0 && len(s.vectors) == 1 {
-		for name := range s.vectors {
+	if len(near) == 0 && len(s.schema.Load().vectors) == 1 {
+		for name := range s.schema.Load().vectors {
 			near = []vectorstore.Target{{Vector: name, Weight: 1}}
 		}
 	}
@@ -239,7 +246,7 @@ func (s *Store) nearObject(q vectorstore.Query) (*pb.NearObject, error) {
 	}
 	targets := &pb.Targets{}
 	for _, t := range near {
-		if _, there := s.vectors[t.Vector]; !there {
+		if _, there := s.schema.Load().vectors[t.Vector]; !there {
 			return nil, queryError("collection %s has no vector %.64q", s.collection, t.Vector)
 		}
 		targets.TargetVectors = append(targets.TargetVectors, t.Vector)

@@ -14,9 +14,10 @@ import (
 	"github.com/tidemark-go/tidemark/vectorstore"
 )
 
-// schema is what the Store knows of the collection's properties. It is not changed once made.
+// schema is what the Store knows of the collection's properties and vectors. It is not changed once made.
 type schema struct {
 	properties map[string]*property
+	vectors    map[string]namedVector
 	// explicit asks for every property by its name; nil where asking for all leaves none out.
 	explicit *pb.PropertiesRequest
 }
@@ -46,7 +47,10 @@ func newProperties(in []classProperty) map[string]*property {
 }
 
 func newSchema(c class) *schema {
-	s := &schema{properties: newProperties(c.Properties)}
+	s := &schema{properties: newProperties(c.Properties), vectors: make(map[string]namedVector, len(c.VectorConfig))}
+	for name, v := range c.VectorConfig {
+		s.vectors[name] = namedVector{v.VectorIndexConfig.Distance, v.VectorIndexConfig.multi()}
+	}
 	for _, p := range s.properties {
 		if p.dataType == Blob { // asked for all, the server leaves blobs out
 			names, nested := request(s.properties)
@@ -93,6 +97,14 @@ func (c *conn) ensure(ctx context.Context, want class, openOnly bool) (class, er
 	}
 	if err != nil {
 		return class{}, fmt.Errorf("weaviate: collection %s at %s: %w", want.Class, c.httpAddr, err)
+	}
+	if !strings.EqualFold(have.Class, want.Class) { // an alias
+		if !openOnly {
+			return class{}, c.differ(want, []Difference{{
+				"collection " + want.Class, "an alias of " + have.Class, "a collection; an alias is opened with OpenOnly",
+			}})
+		}
+		want.Class = have.Class
 	}
 	return c.fit(ctx, have, want, openOnly)
 }
@@ -198,7 +210,7 @@ func (c *conn) addProperty(ctx context.Context, name string, p classProperty) er
 	return c.rest(ctx, http.MethodPost, "/v1/schema/"+name+"/properties", p, nil)
 }
 
-// reload reads the collection's properties again.
+// reload reads the collection's properties and vectors again.
 func (s *Store) reload(ctx context.Context) (*schema, error) {
 	c, err := s.conn.class(ctx, s.collection)
 	if err != nil {

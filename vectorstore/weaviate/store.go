@@ -27,6 +27,7 @@ type Store struct {
 	fixed      bool
 	tenants    bool
 	replicated bool
+	aliased    bool // collection is an alias
 	maxBytes   int
 	pace       *pace
 	write      *pb.ConsistencyLevel
@@ -35,9 +36,8 @@ type Store struct {
 	schema    atomic.Pointer[schema]
 	extending chan struct{} // has a place for the one that adds properties
 
-	vectors map[string]namedVector // the collection's; not changed
-	mu      sync.Mutex
-	dims    map[string]int // guarded by mu: by vector name, from the options, or of a vector that the server has
+	mu   sync.Mutex
+	dims map[string]int // guarded by mu: by vector name, from the options, or of a vector that the server has
 }
 
 var (
@@ -63,7 +63,7 @@ func New(ctx context.Context, o Options) (*Store, error) {
 		conn: c, collection: o.Collection, tombstones: o.Collection + tombstones, fixed: o.FixedProperties,
 		tenants:  o.Tenants,
 		maxBytes: o.MaxBatchBytes, pace: newPace(o.MaxInFlight, o.MaxBatch),
-		write: o.WriteConsistency.message(), read: o.ReadConsistency.message(), vectors: map[string]namedVector{}, dims: map[string]int{},
+		write: o.WriteConsistency.message(), read: o.ReadConsistency.message(), dims: map[string]int{},
 		extending: make(chan struct{}, 1),
 	}
 	if err := s.open(ctx, o); err != nil {
@@ -88,14 +88,13 @@ func (s *Store) open(ctx context.Context, o Options) error {
 	if err != nil {
 		return err
 	}
-	if _, err := s.conn.ensure(ctx, o.wantedTombstones(), o.OpenOnly); err != nil {
-		return err
+	if s.aliased = have.Class != o.Collection; !s.aliased {
+		if _, err := s.conn.ensure(ctx, o.wantedTombstones(), o.OpenOnly); err != nil {
+			return err
+		}
 	}
 	s.schema.Store(newSchema(have))
 	s.replicated = have.Replication != nil && have.Replication.Factor > 1
-	for name, v := range have.VectorConfig {
-		s.vectors[name] = namedVector{v.VectorIndexConfig.Distance, v.VectorIndexConfig.multi()}
-	}
 	for _, v := range o.Vectors {
 		if v.Dimensions > 0 {
 			s.dims[v.Name] = v.Dimensions

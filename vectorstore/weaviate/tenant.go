@@ -47,7 +47,7 @@ func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 		return []string{""}, nil
 	}
 	var names []string
-	for _, collection := range []string{s.collection, s.tombstones} {
+	for _, collection := range s.collections() {
 		var have []tenant
 		if err := s.conn.rest(ctx, http.MethodGet, "/v1/schema/"+collection+"/tenants", nil, &have); err != nil {
 			return nil, fmt.Errorf("weaviate: tenants of collection %s at %s: %w", collection, s.conn.httpAddr, err)
@@ -63,7 +63,7 @@ func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 // DropTenants drops tenants with all their objects and remembered deletions, at once and even where they are cold. One that is not
 // there is no error.
 func (s *Store) DropTenants(ctx context.Context, tenants ...string) error {
-	var errs []error
+	errs := []error{s.writable()}
 	for _, name := range tenants {
 		errs = append(errs, s.checkTenant(name))
 	}

@@ -112,7 +112,7 @@ func takeJSON(o *vectorstore.Object, name string, text json.RawMessage) error {
 func (s *Store) encodeVectors(o *vectorstore.Object, lengths map[string]int) (map[string]*pb.Vectors, error) {
 	out := make(map[string]*pb.Vectors, len(o.Vectors)+len(o.MultiVectors))
 	for name, v := range o.Vectors {
-		if known, there := s.vectors[name]; len(v) == 0 && there && !known.multi {
+		if known, there := s.schema.Load().vectors[name]; len(v) == 0 && there && !known.multi {
 			out[name] = nil
 			continue
 		}
@@ -122,7 +122,7 @@ func (s *Store) encodeVectors(o *vectorstore.Object, lengths map[string]int) (ma
 		out[name] = singleMessage(name, v)
 	}
 	for name, v := range o.MultiVectors {
-		if len(v) == 0 && s.vectors[name].multi {
+		if len(v) == 0 && s.schema.Load().vectors[name].multi {
 			out[name] = nil
 			continue
 		}
@@ -145,7 +145,7 @@ func vectorError(format string, args ...any) error {
 
 // checkKind checks that the collection has a vector of the name and kind.
 func (s *Store) checkKind(name string, multi bool) error {
-	switch known, ok := s.vectors[name]; {
+	switch known, ok := s.schema.Load().vectors[name]; {
 	case !ok:
 		return vectorError("collection %s has no vector %.64q", s.collection, name)
 	case multi && !known.multi:
@@ -162,7 +162,7 @@ func (s *Store) checkVector(name string, v []float32, dims int) error {
 		return err
 	}
 	zero := !slices.ContainsFunc(v, func(x float32) bool { return x != 0 })
-	if s.vectors[name].distance != Cosine && zero && len(v) > 0 && (dims == 0 || len(v) == dims) {
+	if s.schema.Load().vectors[name].distance != Cosine && zero && len(v) > 0 && (dims == 0 || len(v) == dims) {
 		return nil
 	}
 	if err := vectorstore.CheckVector(v, dims); err != nil {
