@@ -37,7 +37,8 @@ type write struct {
 
 // Apply makes the mutations take effect in order. Those of one object are folded into one before anything is sent, so
 // that a call costs a read for its Merges, a write for everything, and a delete; more where batches are split
-// (MaxBatch, MaxBatchBytes).
+// (MaxBatch, MaxBatchBytes). A call of more than MaxBatch times MaxInFlight mutations, 256 at least, is done in pieces of so many, of which
+// one is made ready while another is under way; one with an object of a piece before it waits for that.
 //
 // Refused with a permanent error, each by itself, are mutations with an id that is no UUID in lower case
 // ([vectorstore.ErrID]), a tenant, a vector that the collection does not have, that is not finite, all zero, or of
@@ -58,20 +59,54 @@ func (s *Store) Apply(ctx context.Context, m []vectorstore.Mutation) error {
 		return fmt.Errorf("weaviate: apply: %w", err)
 	}
 	errs := make([]error, len(m))
-	parsed := s.parse(ctx, m, errs)
+	s.applyAll(ctx, m, errs)
+	return batchError(errs)
+}
+
+// leastPiece is the smallest number of mutations that is a piece of its own.
+const leastPiece = 256
+
+// applyAll carries out the mutations in pieces. While one is under way, the next is made ready, so that the server need not wait; more
+// than that would be memory in vain.
+func (s *Store) applyAll(ctx context.Context, m []vectorstore.Mutation, errs []error) {
+	size := max(leastPiece, min(s.pace.most, len(m))*min(s.pace.mostBatch, len(m)))
+	dims, down := s.dimensions(), &atomic.Pointer[error]{}
+	seen := map[vectorstore.Ref]bool{} // in pieces that may be under way
+	var running sync.WaitGroup
+	turns := make(chan struct{}, 2)
+	for from := 0; from < len(m); from += size {
+		piece, errs := m[from:min(from+size, len(m))], errs[from:]
+		turns <- struct{}{}
+		if slices.ContainsFunc(piece, func(m vectorstore.Mutation) bool { return seen[m.Object.Ref] }) {
+			running.Wait()
+			clear(seen)
+		}
+		for i := range piece {
+			seen[piece[i].Object.Ref] = true
+		}
+		parsed := s.parse(ctx, piece, dims, errs)
+		running.Go(func() {
+			s.applyPiece(ctx, parsed, errs, down)
+			<-turns
+		})
+	}
+	running.Wait()
+}
+
+// applyPiece carries out parsed mutations, in which refused ones are nil. See putBatch for down.
+func (s *Store) applyPiece(ctx context.Context, parsed []*write, errs []error, down *atomic.Pointer[error]) {
 	folded := fold(parsed)
-	s.do(ctx, folded, errs)
+	s.do(ctx, folded, errs, down)
 	for _, w := range folded {
 		if len(w.items) > 1 && itemerror.IsPermanent(w.err) {
 			// The server refused what several mutations made together. One by one, it says which, and the others take
 			// effect.
 			for _, i := range w.items {
 				single := *parsed[i]
-				s.do(ctx, []*write{&single}, errs)
+				s.do(ctx, []*write{&single}, errs, down)
 			}
 		}
 	}
-	return batchError(errs)
 }
 
 // batchError returns nil, the one error that all items have from one failed request, or a *vectorstore.BatchError.
@@ -91,8 +126,9 @@ func batchError(errs []error) error {
 	return vectorstore.NewBatchError(errs)
 }
 
-// parse checks and converts every mutation by itself, as a write of its own. A place is nil where errs has an error.
-func (s *Store) parse(ctx context.Context, m []vectorstore.Mutation, errs []error) []*write {
+// parse checks and converts every mutation by itself, as a write of its own. A place is nil where errs has an error. It adds lengths of
+// vectors to dims.
+func (s *Store) parse(ctx context.Context, m []vectorstore.Mutation, dims map[string]int, errs []error) []*write {
 	values := make([]map[string]any, len(m))
 	samples := map[string]any{}
 	for i := range m {
@@ -101,7 +137,6 @@ func (s *Store) parse(ctx context.Context, m []vectorstore.Mutation, errs []erro
 		}
 	}
 	known, refusedNames := s.extend(ctx, samples)
-	dims := s.dimensions()
 	out := make([]*write, len(m))
 	for i := range m {
 		if errs[i] != nil {
@@ -232,9 +267,9 @@ func overlay[V any](old, over map[string]V) map[string]V {
 }
 
 // do carries out writes to different objects, and puts their errors in the places of their mutations.
-func (s *Store) do(ctx context.Context, writes []*write, errs []error) {
+func (s *Store) do(ctx context.Context, writes []*write, errs []error, down *atomic.Pointer[error]) {
 	s.readMerges(ctx, writes)
-	s.put(ctx, writes)
+	s.put(ctx, writes, down)
 	s.remove(ctx, writes)
 	for _, w := range writes {
 		for _, i := range w.items {
@@ -369,12 +404,11 @@ func sizeError(size int) error {
 }
 
 // put writes objects and deletions, in batches of which several are under way.
-func (s *Store) put(ctx context.Context, writes []*write) {
+func (s *Store) put(ctx context.Context, writes []*write, down *atomic.Pointer[error]) {
 	var batch []*write
 	var objects []*pb.BatchObject
 	size, most := 0, s.pace.batch(ctx)
 	var sending sync.WaitGroup
-	var down atomic.Pointer[error]
 	flush := func() {
 		sent, message := batch, objects
 		batch, objects, size, most = nil, nil, 0, s.pace.batch(ctx)
@@ -385,7 +419,7 @@ func (s *Store) put(ctx context.Context, writes []*write) {
 			fail(sent, newCallError(ctx, "write", s.conn.grpcAddr, err))
 			return
 		}
-		sending.Go(func() { s.putBatch(ctx, sent, message, &down) })
+		sending.Go(func() { s.putBatch(ctx, sent, message, down) })
 	}
 	for _, w := range writes {
 		if w.err != nil {

@@ -42,6 +42,7 @@ type imported struct {
 type imports struct {
 	server        *servicetest.WeaviateNode
 	objects, dims int
+	index         Index
 	rows          []benchRow
 	store         *Store // on the collection of the import that runs
 	peers         string // the program in testdata/peers
@@ -61,9 +62,14 @@ func BenchmarkImport(b *testing.B) {
 	objects, rounds := fromEnv(b, "TIDEMARK_IMPORT_OBJECTS", 500), fromEnv(b, "TIDEMARK_IMPORT_ROUNDS", 1)
 	peers := buildPeers(b)
 	server := servicetest.Weaviate{}.Start(b)[0]
-	for _, dims := range []int{384, 1536} {
-		b.Run(strconv.Itoa(dims), func(b *testing.B) {
-			i := &imports{server: server, objects: objects, dims: dims, rows: importRows(objects, dims), peers: peers}
+	for _, to := range []struct {
+		dims  int
+		index Index
+	}{{384, HNSW}, {1536, HNSW}, {384, Flat}, {1536, Flat}} {
+		b.Run(fmt.Sprintf("%d/%s", to.dims, to.index), func(b *testing.B) {
+			i := &imports{
+				server: server, objects: objects, dims: to.dims, index: to.index, rows: importRows(objects, to.dims), peers: peers,
+			}
 			took := make([][]imported, len(importers))
 			for range b.N {
 				for round := range rounds {
@@ -95,6 +101,7 @@ func (i *imports) measure(b *testing.B, by importer) imported {
 	b.Helper()
 	o := Options{HTTP: i.server.HTTP, GRPC: i.server.GRPC, Collection: fmt.Sprintf("Import_%x", rand.Uint64())}
 	benchCollection(&o, i.dims)
+	o.Vectors[0].Index = i.index
 	i.store = open(b, o)
 	used := i.server.CPU(b)
 	out := by.run(b, i, by.setting)
@@ -145,7 +152,7 @@ func (i *imports) report(b *testing.B, took [][]imported) {
 		}
 		store = m // at last
 		each := 1e6 / float64(i.objects)
-		b.Logf("%5d dimensions, %-9s %-14s %6.0f objects/s; CPU of an object: %4.0f µs here, %5.0f µs on the server", i.dims, by.client,
+		b.Logf("%5d dimensions, %s, %-9s %-14s %6.0f objects/s; CPU of an object: %4.0f µs here, %5.0f µs on the server", i.dims, i.index, by.client,
 			by.setting+":", float64(i.objects)/m.Seconds, m.CPU*each, m.server*each)
 	}
 	b.ReportMetric(float64(i.objects)/store.Seconds, "objects/s")

@@ -13,6 +13,8 @@ const (
 	// batchTime is what a write request shall take at most: long enough that its overhead does not count, and far from
 	// every timeout.
 	batchTime = time.Second
+	// firstBatch is how many objects a batch has before it is known what one takes.
+	firstBatch = 100
 	// leastBatch is the smallest number of objects that a slow server makes of a batch.
 	leastBatch = 10
 	// amongLive is how many objects a backfill sends at a time between live writes: a few milliseconds of a server's work, which is what
@@ -60,7 +62,7 @@ func (p *pace) batch(ctx context.Context) int {
 	case isBackfill(ctx) && p.yields():
 		return min(p.mostBatch, amongLive)
 	case p.object <= 0:
-		return p.mostBatch
+		return min(p.mostBatch, firstBatch)
 	}
 	return min(p.mostBatch, max(leastBatch, int(batchTime/p.object)))
 }
@@ -111,9 +113,13 @@ func (p *pace) end(ctx context.Context, objects int, took time.Duration, slowed 
 		p.limit = max(1, p.limit/2)
 	} else {
 		p.limit = min(float64(p.most), p.limit+1/p.limit)
-		if objects >= leastBatch { // in a small one, the overhead counts
-			p.object += (took/time.Duration(objects) - p.object) / 4
+	}
+	if objects >= leastBatch && (!slowed || took > batchTime) { // in a small one, the overhead counts, and a quick refusal says nothing
+		object := took / time.Duration(objects)
+		if p.object <= 0 {
+			p.object = object
 		}
+		p.object += (object - p.object) / 4
 	}
 	if isBackfill(ctx) && p.yields() {
 		p.rest = time.Now().Add(restFactor * took)

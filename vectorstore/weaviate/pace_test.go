@@ -65,6 +65,9 @@ func TestPaceYields(t *testing.T) {
 
 func TestPaceSizes(t *testing.T) {
 	p := newPace(1, 200)
+	if got := p.batch(t.Context()); got != firstBatch {
+		t.Errorf("at first: batches of %d, want %d", got, firstBatch)
+	}
 	for _, tt := range []struct {
 		object time.Duration
 		want   int
@@ -79,6 +82,23 @@ func TestPaceSizes(t *testing.T) {
 		}
 		if got := p.batch(t.Context()); got != tt.want && got != tt.want+1 {
 			t.Errorf("%v an object: batches of %d, want %d", tt.object, got, tt.want)
+		}
+	}
+}
+
+// TestPaceSizesAfterTimeouts: a request that ran out of time says how slow the server is at least; one that was refused at once, nothing.
+func TestPaceSizesAfterTimeouts(t *testing.T) {
+	for _, tt := range []struct {
+		took time.Duration
+		want int
+	}{{10 * time.Second, leastBatch}, {time.Millisecond, firstBatch}} {
+		p := newPace(1, 200)
+		if err := p.begin(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		p.end(t.Context(), firstBatch, tt.took, true)
+		if got := p.batch(t.Context()); got != tt.want {
+			t.Errorf("after %v: batches of %d, want %d", tt.took, got, tt.want)
 		}
 	}
 }
@@ -105,7 +125,7 @@ func TestPaceEndsWithTheContext(t *testing.T) {
 // and rests.
 func TestPaceBackfill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := newPace(4, 200)
+		p := newPace(4, firstBatch)
 		backfill := embed.WithPriority(t.Context(), embed.Backfill)
 		begin := func(ctx context.Context) {
 			t.Helper()
@@ -117,7 +137,7 @@ func TestPaceBackfill(t *testing.T) {
 		for range 3 {
 			begin(backfill)
 		}
-		if n := p.batch(backfill); n != 200 {
+		if n := p.batch(backfill); n != firstBatch {
 			t.Errorf("alone, a backfill sends %d", n)
 		}
 		ctx, cancel := context.WithTimeout(backfill, time.Second)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/internal/itemerror"
 	"github.com/tidemark-go/tidemark/vectorstore"
+	"github.com/tidemark-go/tidemark/vectorstore/memory"
 )
 
 // TestTokens: every request asks for its token, on both transports; one that cannot be had is asked for again, and is never in an
@@ -172,4 +175,64 @@ func TestServerDeleteWhere(t *testing.T) {
 			t.Errorf("deleted %d, error %v", n, err)
 		}
 	}
+}
+
+// TestServerPieces: a call of many pieces, in which the same objects come again and again and some mutations are refused, has the effect
+// and the errors that it has on the store in memory.
+func TestServerPieces(t *testing.T) {
+	const objects, mutations = 100, 6 * leastPiece
+	o := serverOptions(t)
+	o.MaxBatch, o.MaxInFlight = 3, 2
+	s, oracle := open(t, o), memory.New()
+	seed := rand.Uint64()
+	random := rand.New(rand.NewPCG(seed, 0))
+	t.Logf("seed %d", seed)
+	m := make([]vectorstore.Mutation, mutations)
+	var refs []vectorstore.Ref
+	for i := range objects {
+		refs = append(refs, vectorstore.Ref{ID: idOf(i)})
+	}
+	for i := range m {
+		vector := []float32{1, float32(i)}
+		if random.IntN(20) == 0 {
+			vector[1] = float32(math.NaN())
+		}
+		m[i].Action = []vectorstore.Action{vectorstore.Upsert, vectorstore.Merge, vectorstore.Delete}[random.IntN(3)]
+		m[i].Object = vectorstore.Object{
+			Ref: refs[random.IntN(objects)], Version: fmt.Sprintf("%04d", i),
+			Properties: map[string]any{fmt.Sprintf("p%d", random.IntN(3)): int64(i)},
+			Vectors:    map[string][]float32{[]string{"text_vector", "image_vector"}[random.IntN(2)]: vector},
+		}
+	}
+	want := itemErrors(t, oracle.Apply(t.Context(), m), mutations)
+	for i, err := range itemErrors(t, s.Apply(t.Context(), m), mutations) {
+		if (err == nil) != (want[i] == nil) {
+			t.Errorf("mutation %d: error %v, in memory %v", i, err, want[i])
+		}
+	}
+	have, err := s.Get(t.Context(), refs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wanted, err := oracle.Get(t.Context(), refs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range refs {
+		if have, want := fmt.Sprintf("%+v", have[i]), fmt.Sprintf("%+v", wanted[i]); have != want {
+			t.Errorf("object %d: %s, in memory %s", i, have, want)
+		}
+	}
+}
+
+func itemErrors(t *testing.T, err error, n int) []error {
+	t.Helper()
+	errs, named := itemerror.Align(err, n)
+	if !named {
+		t.Fatal(err)
+	}
+	if err == nil {
+		return make([]error, n)
+	}
+	return errs
 }
