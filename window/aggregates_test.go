@@ -79,7 +79,7 @@ func bitEqual[A, R any](t *testing.T, name string, g Aggregator[sample, A, R]) {
 				parts := samples(r, 70, 50, 30)
 				o := Options{Deterministic: true, Partitions: len(parts), AllowedLateness: lateness, Watermark: BoundedOutOfOrderness(10)}
 				want := mixed(t, a, g, o, parts, r)
-				for range 4 {
+				for range fewer(4) {
 					if got := mixed(t, a, g, o, parts, r); !slices.Equal(got, want) {
 						t.Fatalf("%s, lateness %v: results differ:\n%q\n%q", a.key(), lateness, got, want)
 					}

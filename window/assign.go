@@ -130,8 +130,11 @@ func (o *Operator[K, V, A, R]) add(id int32, s *slot[K, A], e *entry[A], t Times
 
 // touch notes the event for KeyExpiry.
 func (o *Operator[K, V, A, R]) touch(id int32, s *slot[K, A], t Timestamp) {
+	if o.options.KeyExpiry == 0 {
+		return
+	}
 	s.last = max(s.last, t)
-	if o.options.KeyExpiry > 0 && s.expiry == noTimer {
+	if s.expiry == noTimer {
 		s.expiry = s.last.Add(o.options.KeyExpiry)
 		o.timers.add(s.expiry, id)
 	}

@@ -52,7 +52,7 @@ func TestChangesAnywhere(t *testing.T) {
 	for i, c := range snapshotCases {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			c.o.Watermark = BoundedOutOfOrderness(8)
-			runs := 12
+			runs := fewer(12)
 			if spillTo != nil {
 				runs = 3
 			}

@@ -111,7 +111,7 @@ func (o *Operator[K, V, A, R]) fireEntries(at Timestamp, ids []int32, emit func(
 
 // fireAlike is fireEntries where all that is due is one window, so that results come in the order of the keys.
 func (o *Operator[K, V, A, R]) fireAlike(at Timestamp, ids []int32, emit func(Result[K, R])) {
-	for some := range slices.Chunk(o.keys.inOrder(ids), nearby) {
+	for some := range slices.Chunk(o.keys.inOrder(ids), prefetch) {
 		o.keys.fetch(some)
 		for _, r := range some {
 			if !o.load(r.id) {

@@ -9,13 +9,14 @@ import (
 
 // keyTable holds the windows of each key. A key without windows stays for a while, since its next event is often near.
 //
-// What an event costs is cache misses, so its state is near: an open-addressing index of eight bytes an entry, and pages of slots, which
-// stay where they are and have room for the first window of each key.
+// What an event costs is cache misses, and those of the table of memory pages, so what it needs is in two places: an open-addressing
+// index of eight bytes an entry, and the key's slot, with its first window or its slices behind it. Slots stay where they are, in pages.
 type keyTable[K Key, A any] struct {
 	index   []uint64 // half of the hash and the id+1 of a slot; 0 is free. The hash's low bits say where.
 	hash    func(K) uint32
-	pages   []*page[K, A]
-	sliced  bool // keys have slices
+	pages   []*[pageSize]windowed[K, A] // of consecutive ids
+	slices  []*[pageSize]sliced[K, A]   // instead of pages, where keys have slices
+	sliced  bool
 	used    int
 	made    int32   // ids given out so far
 	free    []int32 // of these, what is not in use
@@ -30,14 +31,7 @@ type keyTable[K Key, A any] struct {
 	stale   []bool // by id, of keys that have slices: what was merged of them is not what they have
 	ranks   []ranked
 	spare   []ranked
-	fetched int // so that fetch is not optimized away
-}
-
-// page is memory for the slots of consecutive ids.
-type page[K Key, A any] struct {
-	slots [pageSize]slot[K, A]
-	cells []cells[A] // of the same ids, in a table that is sliced
-	first []entry[A] // of the same ids, in another
+	fetched uint64 // so that fetching is not optimized away
 }
 
 const (
@@ -45,14 +39,25 @@ const (
 	pageSize = 1 << pageBits
 )
 
-// slot is one key.
+// windowed is a key with room for its first window.
+type windowed[K Key, A any] struct {
+	slot[K, A]
+	first [1]entry[A]
+}
+
+// sliced is a key with its slices.
+type sliced[K Key, A any] struct {
+	slot[K, A]
+	cells cells[A]
+}
+
+// slot is one key. What an event needs is last, beside its window.
 type slot[K Key, A any] struct {
-	key     K
-	entries []entry[A]
-	cells   *cells[A] // of sliding windows that share slices; else nil
-	trail   *trail[A] // of PerEvent
 	last    Timestamp // of its events, for expiry
 	expiry  Timestamp // when expiry is looked at; noTimer
+	trail   *trail[A] // of PerEvent
+	cells   *cells[A] // of sliding windows that share slices; else nil
+	key     K
 	used    bool
 	idle    bool // was empty at the last sweep
 	changed bool // since the last snapshot
@@ -60,6 +65,7 @@ type slot[K Key, A any] struct {
 	recent  bool // the hand has not passed since its last event
 	spilled bool // its windows are out of memory
 	listed  bool // in vacant
+	entries []entry[A]
 }
 
 // entry is one window of one key, with its own accumulator.
@@ -101,7 +107,10 @@ func hashOf[K Key]() func(K) uint32 {
 }
 
 func (t *keyTable[K, A]) at(id int32) *slot[K, A] {
-	return &t.pages[id>>pageBits].slots[id&(pageSize-1)]
+	if t.sliced {
+		return &t.slices[id>>pageBits][id&(pageSize-1)].slot
+	}
+	return &t.pages[id>>pageBits][id&(pageSize-1)].slot
 }
 
 func (s *slot[K, A]) empty() bool {
@@ -110,7 +119,7 @@ func (s *slot[K, A]) empty() bool {
 
 // cells is at(id).cells without a look at the slot.
 func (t *keyTable[K, A]) cells(id int32) *cells[A] {
-	return &t.pages[id>>pageBits].cells[id&(pageSize-1)]
+	return &t.slices[id>>pageBits][id&(pageSize-1)].cells
 }
 
 // find looks the key up; -1 without it.
@@ -123,7 +132,8 @@ func (t *keyTable[K, A]) find(k K) int32 {
 			return -1
 		}
 		if uint32(e>>32) == h {
-			if id := int32(uint32(e)) - 1; t.at(id).key == k {
+			id := int32(uint32(e)) - 1
+			if t.at(id).key == k {
 				return id
 			}
 		}
@@ -164,6 +174,53 @@ func (t *keyTable[K, A]) admits(own int64, limit int) bool {
 	return (limit < 0 || t.used < limit) && own <= m.keyLimit/2 && m.keys+own <= m.keysLimit && m.bytes()+own <= m.limit
 }
 
+// prefetch is how many keys are fetched from memory at once.
+const prefetch = 32
+
+// fetchHashes fetches the keys of some hashes, and what is in their place in the index.
+func (t *keyTable[K, A]) fetchHashes(hashes []uint32) {
+	mask, n := uint32(len(t.index)-1), uint64(0)
+	for _, h := range hashes {
+		n += t.index[h&mask]
+	}
+	var some [prefetch]ranked
+	count := 0
+	for _, h := range hashes {
+		for i := h & mask; t.index[i] != 0; i = (i + 1) & mask {
+			if e := t.index[i]; uint32(e>>32) == h {
+				some[count].id = int32(uint32(e)) - 1
+				count++
+				break
+			}
+		}
+	}
+	t.fetched = n
+	t.fetch(some[:count])
+}
+
+// fetch reads a little of each cache line that an event or a result needs of some keys, so that the processor waits for all of them
+// together and not for one after the other.
+func (t *keyTable[K, A]) fetch(some []ranked) {
+	n := 0
+	if !t.sliced {
+		for _, r := range some {
+			s := &t.pages[r.id>>pageBits][r.id&(pageSize-1)]
+			e := &s.first[0]
+			n += len(s.entries) + int(e.window.Start) + int(e.events) + int(e.early)
+		}
+	} else {
+		for _, r := range some {
+			s := &t.slices[r.id>>pageBits][r.id&(pageSize-1)]
+			c := &s.cells
+			n += len(s.entries) + c.head + int(c.room[0].slice+c.room[inline-1].slice) + int(c.cleaning)
+		}
+		for _, r := range some { // where they have grown out of their room
+			n += int(t.cells(r.id).first())
+		}
+	}
+	t.fetched += uint64(n)
+}
+
 func (t *keyTable[K, A]) put(e uint64) {
 	mask := uint32(len(t.index) - 1)
 	i := uint32(e>>32) & mask
@@ -191,11 +248,8 @@ func (t *keyTable[K, A]) take() int32 {
 		return id
 	}
 	id := t.made
-	if int(id>>pageBits) == len(t.pages) {
-		t.pages = append(t.pages, newPage[K, A](t.sliced))
-		if t.sliced {
-			t.stale = append(t.stale, make([]bool, pageSize)...)
-		}
+	if id&(pageSize-1) == 0 {
+		t.addPage()
 		if t.memory.sized() {
 			t.memory.extra = append(t.memory.extra, make([]int64, pageSize)...)
 		}
@@ -204,29 +258,31 @@ func (t *keyTable[K, A]) take() int32 {
 	return id
 }
 
-func newPage[K Key, A any](sliced bool) *page[K, A] {
-	p := &page[K, A]{}
-	if sliced {
-		p.cells = newCellsPage[A]()
-		for i := range p.slots {
-			p.slots[i].cells = &p.cells[i]
+func (t *keyTable[K, A]) addPage() {
+	if !t.sliced {
+		p := new([pageSize]windowed[K, A])
+		for i := range p {
+			p[i].entries = p[i].first[:0]
 		}
-		return p
+		t.pages = append(t.pages, p)
+		return
 	}
-	p.first = make([]entry[A], pageSize)
-	for i := range int32(pageSize) {
-		p.slots[i].entries = p.room(i)
+	p := new([pageSize]sliced[K, A])
+	for i := range p {
+		c := &p[i].cells
+		c.list, c.cleaning = c.room[:0], noTimer
+		p[i].slot.cells = c
 	}
-	return p
+	t.slices = append(t.slices, p)
+	t.stale = append(t.stale, make([]bool, pageSize)...)
 }
 
 // room is where a key has its first window.
-func (p *page[K, A]) room(id int32) []entry[A] {
-	if p.first == nil {
+func (t *keyTable[K, A]) room(id int32) []entry[A] {
+	if t.sliced {
 		return nil
 	}
-	i := id & (pageSize - 1)
-	return p.first[i : i : i+1]
+	return t.pages[id>>pageBits][id&(pageSize-1)].first[:0]
 }
 
 // sweep forgets keys that are empty and were so at the last sweep.

@@ -44,13 +44,21 @@ func manyKeys[K Key](t *testing.T, r *rand.Rand, a Assigner, key func(int) K) {
 	}
 	var got []Result[K, int64]
 	emit := func(x Result[K, int64]) { got = append(got, x) }
-	events := make([]keyed[K], 12_000)
+	n := 12_000
+	if spillTo != nil {
+		n = fewer(fewer(n))
+	}
+	events := make([]keyed[K], n)
 	for i := range events {
 		n := r.IntN(2500) + i/8 // some keys come, some go
 		if r.IntN(2) == 0 {
 			n = r.IntN(40)
 		}
 		events[i] = keyed[K]{key(n), Timestamp(i/20 + r.IntN(8))}
+		if i%50 == 0 { // of events that come and of others
+			op.Prefetch(events[max(0, i-100) : i+1]...)
+			op.Prefetch(events[i:min(i+r.IntN(100), len(events))]...)
+		}
 		if outcome, _ := op.Process(0, events[i].at, events[i], emit); outcome != Accepted && outcome != Unassigned {
 			t.Fatal(outcome)
 		}

@@ -3,6 +3,7 @@ package window
 import (
 	"fmt"
 	"reflect"
+	"slices"
 	"time"
 )
 
@@ -173,6 +174,19 @@ func (o *Operator[K, V, A, R]) take(s *progress, t Timestamp, id string, v V, em
 		o.totals.ForgottenIDs += o.ids.add(hash, t)
 	}
 	return outcome
+}
+
+// Prefetch says which events Process gets next, some tens of them, such as those of a message batch. It brings what their keys have nearer to
+// the processor, which then waits for memory once and not for each event: with some ten thousand keys and more, events cost less. It
+// changes nothing, and what comes need not be what it was told.
+func (o *Operator[K, V, A, R]) Prefetch(vs ...V) {
+	var hashes [prefetch]uint32
+	for some := range slices.Chunk(vs, prefetch) {
+		for i := range some {
+			hashes[i] = o.keys.hash(o.key(some[i]))
+		}
+		o.keys.fetchHashes(hashes[:len(some)])
+	}
 }
 
 // Advance moves the watermark of a partition to at least this, as a punctuation, a heartbeat or the end of the partition (MaxTimestamp)

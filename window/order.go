@@ -148,29 +148,3 @@ func radix(from, to []ranked) (sorted, spare []ranked) {
 	}
 	return from, to
 }
-
-// nearby is how many keys are fetched from memory at once.
-const nearby = 32
-
-// fetch reads a little of the state of some keys, so that the processor waits for all of them together and not for one after the other.
-func (t *keyTable[K, A]) fetch(some []ranked) {
-	n := 0
-	if t.sliced {
-		for _, r := range some {
-			n += len(t.at(r.id).entries) + t.cells(r.id).head
-		}
-		for _, r := range some {
-			n += int(t.cells(r.id).first())
-		}
-	} else {
-		for _, r := range some {
-			n += len(t.at(r.id).entries)
-		}
-		for _, r := range some {
-			if es := t.at(r.id).entries; len(es) > 0 {
-				n += int(es[0].events) + int(es[0].timer)
-			}
-		}
-	}
-	t.fetched = n
-}

@@ -41,8 +41,11 @@ var peerWindows = map[string]Assigner{
 	"session":  Session(500 * time.Millisecond),
 }
 
+// peerBatch is how many events come at once, as they do from a broker.
+const peerBatch = 32
+
 // peerRun processes the events of partition from, of step partitions that share n events and their keys.
-func peerRun(tb testing.TB, a Assigner, keys, from, step, n int64) (f figure) {
+func peerRun(tb testing.TB, a Assigner, keys, from, step, n int64, prefetched bool) (f figure) {
 	tb.Helper()
 	op, err := New(func(e peerEvent) int64 { return e.key }, a, aggregate.Sum(func(e peerEvent) float64 { return float64(e.value) }),
 		Options{Watermark: BoundedOutOfOrderness(2*time.Second + time.Millisecond - 1)}) // the peers count milliseconds
@@ -51,14 +54,24 @@ func peerRun(tb testing.TB, a Assigner, keys, from, step, n int64) (f figure) {
 	}
 	sum := 0.0
 	emit := func(r Result[int64, float64]) { f.Results, sum = f.Results+1, sum+r.Value }
+	var batch [peerBatch]peerEvent
 	began := time.Now()
-	for i := from; i < n; i += step {
-		e := peerEventAt(i, keys/step)
-		e.key = e.key*step + from
-		if outcome, err := op.Process(0, TimestampOfMillis(e.at), e, emit); err != nil || outcome != Accepted {
-			tb.Fatal(outcome, err)
+	for i := from; i < n; {
+		events := batch[:0]
+		for ; i < n && len(events) < peerBatch; i += step {
+			e := peerEventAt(i, keys/step)
+			e.key = e.key*step + from
+			events = append(events, e)
 		}
-		f.Events++
+		if prefetched {
+			op.Prefetch(events...)
+		}
+		for _, e := range events {
+			if outcome, err := op.Process(0, TimestampOfMillis(e.at), e, emit); err != nil || outcome != Accepted {
+				tb.Fatal(outcome, err)
+			}
+		}
+		f.Events += int64(len(events))
 	}
 	op.Finish(emit)
 	f.Seconds, f.Sum = time.Since(began).Seconds(), int64(sum)
@@ -94,14 +107,14 @@ func BenchmarkPeers(b *testing.B) {
 func benchmarkPeers(b *testing.B, a Assigner, keys, n int64, flink, bytewax figure) {
 	b.Helper()
 	for _, peer := range []figure{flink, bytewax} {
-		if f := peerRun(b, a, keys, 0, 1, peer.Events); f.Results != peer.Results || f.Sum != peer.Sum || f.Results == 0 {
+		if f := peerRun(b, a, keys, 0, 1, peer.Events, true); f.Results != peer.Results || f.Sum != peer.Sum || f.Results == 0 {
 			b.Fatalf("%+v, the peer %+v", f, peer)
 		}
 	}
 	b.ResetTimer()
 	var one, two float64
 	for range b.N {
-		one += onOneCore(func() figure { return peerRun(b, a, keys, 0, 1, n) }).Seconds
+		one += onOneCore(func() figure { return peerRun(b, a, keys, 0, 1, n, true) }).Seconds
 		b.StopTimer()
 		two += peerTwoCores(b, a, keys, n)
 		b.StartTimer()
@@ -127,7 +140,7 @@ func peerTwoCores(tb testing.TB, a Assigner, keys, n int64) float64 {
 	var wg sync.WaitGroup
 	began := time.Now()
 	for p := range int64(2) {
-		wg.Go(func() { peerRun(tb, a, keys, p, 2, n) })
+		wg.Go(func() { peerRun(tb, a, keys, p, 2, n, true) })
 	}
 	wg.Wait()
 	return time.Since(began).Seconds()
@@ -151,18 +164,20 @@ func peerFigures(tb testing.TB, lines []byte) map[string]figure {
 	return all
 }
 
-// BenchmarkOneCore is this package's part of BenchmarkPeers, without the peers.
+// BenchmarkOneCore is this package's part of BenchmarkPeers, without the peers, and what Prefetch is worth.
 func BenchmarkOneCore(b *testing.B) {
 	const n = 1_000_000
 	for _, keys := range []int64{1000, 100_000} {
 		for _, name := range []string{"tumbling", "sliding", "session"} {
-			b.Run(fmt.Sprintf("%s/keys=%d", name, keys), func(b *testing.B) {
-				seconds := 0.0
-				for range b.N {
-					seconds += onOneCore(func() figure { return peerRun(b, peerWindows[name], keys, 0, 1, n) }).Seconds
-				}
-				b.ReportMetric(n*float64(b.N)/seconds, "events/s")
-			})
+			for _, way := range []string{"prefetched", "each"} {
+				b.Run(fmt.Sprintf("%s/keys=%d/%s", name, keys, way), func(b *testing.B) {
+					seconds := 0.0
+					for range b.N {
+						seconds += onOneCore(func() figure { return peerRun(b, peerWindows[name], keys, 0, 1, n, way == "prefetched") }).Seconds
+					}
+					b.ReportMetric(n*float64(b.N)/seconds, "events/s")
+				})
+			}
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package window
 
 import (
+	"math"
 	"math/bits"
 	"reflect"
 	"slices"
@@ -179,19 +180,11 @@ type stacks[A any] struct {
 }
 
 const (
-	noSlice = -1 << 63
-	few     = 4 // slices that are merged one by one
-	inline  = 2 // slices of a key that have room without an allocation
+	noSlice  = -1 << 63
+	few      = 4  // slices that are merged one by one
+	inline   = 2  // slices of a key that have room without an allocation
+	fewMoved = 16 // slices that are moved at any time
 )
-
-// newCellsPage is memory for the cells of a page of keys.
-func newCellsPage[A any]() []cells[A] {
-	cs := make([]cells[A], pageSize)
-	for i := range cs {
-		cs[i].list, cs[i].cleaning = cs[i].room[:0], noTimer
-	}
-	return cs
-}
 
 func (c *cells[A]) live() []cell[A] { return c.list[c.head:] }
 
@@ -242,6 +235,9 @@ func (c *cells[A]) find(slice int64) (pos int, found bool) {
 }
 
 func (c *cells[A]) insert(pos int, slice int64) {
+	if n := len(c.list); n == cap(c.list) && (c.head > n/2 || c.head > 0 && n <= fewMoved) { // else it would grow
+		c.moveUp()
+	}
 	c.list = slices.Insert(c.list, c.head+pos, cell[A]{slice: slice})
 }
 
@@ -261,14 +257,16 @@ func (c *cells[A]) prune(slice int64) {
 		n++
 	}
 	c.head += n
-	switch {
-	case c.head == len(c.list):
-		c.list, c.head = c.list[:0], 0
-	case c.head > 16 && c.head > len(c.list)/2:
-		moved := copy(c.list, c.list[c.head:])
-		clear(c.list[moved:])
-		c.list, c.head = c.list[:moved], 0
+	if c.empty() || c.head > fewMoved && c.head > len(c.list)/2 {
+		c.moveUp()
 	}
+}
+
+// moveUp gives the room of what is pruned back.
+func (c *cells[A]) moveUp() {
+	moved := copy(c.list, c.list[c.head:])
+	clear(c.list[moved:])
+	c.list, c.head = c.list[:moved], 0
 }
 
 // intoSlices adds an event to its slice, and fires again the windows that have fired without it.
@@ -358,11 +356,17 @@ type carriage[K Key, R any] struct {
 }
 
 type carried[K Key, R any] struct {
-	ranked
-	key   K
-	value R
-	until int64 // the last window that has this value, as long as it is not stale
+	prefix uint64 // as in ranked
+	id     int32
+	until  int32 // the low bits of the last window that has this value, as long as it is not stale
+	key    K
+	value  R
 }
+
+// lasts says whether the window after n has the value too.
+func (c *carried[K, R]) lasts(n int64) bool { return c.until-int32(n) > 0 }
+
+func (c *carried[K, R]) ranked() ranked { return ranked{c.prefix, c.id} }
 
 // fireShared fires the windows that end at an instant, in the order of their keys.
 func (o *Operator[K, V, A, R]) fireShared(at Timestamp, emit func(Result[K, R])) {
@@ -370,15 +374,12 @@ func (o *Operator[K, V, A, R]) fireShared(at Timestamp, emit func(Result[K, R]))
 	b := z.timers.take()
 	z.kept = z.firstKept(at) * z.per
 	fresh := o.keys.inOrder(b.ids)
+	o.keys.fetch(fresh[:len(fresh)%prefetch])
 	if len(o.carried.list) > 0 && z.window(o.carried.window).last() == at {
 		fresh = o.fireCarried(fresh, at, emit)
 	}
-	for some := range slices.Chunk(fresh, nearby) {
-		o.keys.fetch(some)
-		for _, r := range some {
-			o.fireKey(r, at, emit)
-		}
-		o.spill()
+	for len(fresh) > 0 {
+		fresh = o.fireFirst(fresh, at, emit)
 	}
 	z.timers.release(b)
 	c := &o.carried
@@ -400,20 +401,19 @@ func (o *Operator[K, V, A, R]) fireCarried(fresh []ranked, at Timestamp, emit fu
 		}
 	}
 	for i := range list {
-		if i%nearby == 0 {
+		if i%prefetch == 0 {
 			o.spill()
-			o.fetchStale(list[i:min(i+nearby, len(list))], n)
+			o.fetchStale(list[i:min(i+prefetch, len(list))], n)
 		}
 		c := &list[i]
 		for len(fresh) > 0 && (fresh[0].prefix < c.prefix || fresh[0].prefix == c.prefix && o.keys.at(fresh[0].id).key < c.key) {
-			o.fireKey(fresh[0], at, emit)
-			fresh = fresh[1:]
+			fresh = o.fireFirst(fresh, at, emit)
 		}
 		for len(fresh) > 0 && fresh[0].id == c.id { // it was required before, and comes here
 			fresh = fresh[1:]
 		}
-		if o.keys.stale[c.id] || n >= c.until {
-			o.fireWindow(c.ranked, n, emit)
+		if o.keys.stale[c.id] || !c.lasts(n) {
+			o.fireWindow(c.ranked(), n, emit)
 			continue
 		}
 		o.emit(Result[K, R]{w, c.key, c.value, OnTime}, emit)
@@ -424,22 +424,27 @@ func (o *Operator[K, V, A, R]) fireCarried(fresh []ranked, at Timestamp, emit fu
 
 // fetchStale fetches what fireCarried is about to look at.
 func (o *Operator[K, V, A, R]) fetchStale(list []carried[K, R], n int64) {
-	var some [nearby]ranked
+	var some [prefetch]ranked
 	count := 0
 	for i := range list {
-		if o.keys.stale[list[i].id] || n >= list[i].until {
-			some[count] = list[i].ranked
+		if o.keys.stale[list[i].id] || !list[i].lasts(n) {
+			some[count] = list[i].ranked()
 			count++
 		}
 	}
 	o.keys.fetch(some[:count])
 }
 
-// fireKey fires the window of a key that is due at an instant, if it is.
-func (o *Operator[K, V, A, R]) fireKey(r ranked, at Timestamp, emit func(Result[K, R])) {
-	if c := o.keys.at(r.id).cells; c.waits && o.sliding.window(c.due).last() == at {
-		o.fireWindow(r, c.due, emit)
+// fireFirst fires the window of the first key that is due at an instant, if it still is, and returns the others.
+func (o *Operator[K, V, A, R]) fireFirst(fresh []ranked, at Timestamp, emit func(Result[K, R])) []ranked {
+	if len(fresh)%prefetch == 0 {
+		o.spill()
+		o.keys.fetch(fresh[:prefetch])
 	}
+	if c := o.keys.cells(fresh[0].id); c.waits && o.sliding.window(c.due).last() == at {
+		o.fireWindow(fresh[0], c.due, emit)
+	}
+	return fresh[1:]
 }
 
 // fireWindow fires a window of a key, and sees to it that the next one will.
@@ -462,9 +467,9 @@ func (o *Operator[K, V, A, R]) fireWindow(r ranked, n int64, emit func(Result[K,
 		z.timers.add(next, r.id)
 		return
 	}
-	p := carried[K, R]{ranked: r, key: s.key, until: n}
+	p := carried[K, R]{prefix: r.prefix, id: r.id, until: int32(n), key: s.key}
 	if whole {
-		p.value, p.until = value, until
+		p.value, p.until = value, int32(min(until, n+math.MaxInt32))
 		o.keys.stale[r.id] = false
 	}
 	o.carried.window = c.due

@@ -107,7 +107,7 @@ func (o *Operator[K, V, A, R]) unload(id int32, s *slot[K, A]) {
 		c.list, c.head, c.merged = c.room[:0], 0, nil
 	}
 	clear(s.entries)
-	s.entries = o.keys.pages[id>>pageBits].room(id)
+	s.entries = o.keys.room(id)
 	s.spilled = true
 	o.keys.spilled++
 }
