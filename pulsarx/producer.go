@@ -49,7 +49,7 @@ type ProducerOptions[T any] struct {
 	// and every message is stored once. The numbers of a partition have to grow. Without a key, the number chooses the partition. Name
 	// is required. What was dropped counts as sent; its id has the ledger -1.
 	Deduplicate bool
-	// Chunking cuts what is larger than MaxMessageBytes into chunks, which consumers put together again. No message is batched then.
+	// Chunking cuts what is larger than the broker takes into chunks, which consumers put together again. No message is batched then.
 	Chunking bool
 	// MaxMessageBytes is the broker's maxMessageSize; 5 MiB by default, there as here. A message that may be larger, with its key and
 	// properties, fails with ErrMessageTooLarge before it is sent.

@@ -105,7 +105,8 @@ var errHandover = errors.New("pulsarx: the partition was lost")
 // ErrNoDeduplication. The broker forgets the numbers of a name that has not been connected for
 // brokerDeduplicationProducerInactivityTimeoutMinutes, 6 hours by default: after a longer pause, outputs since the last checkpoint
 // may come twice. Outputs go to the partition that their key chooses; without one their number does. Growing the output's partitions
-// moves both, so stop the job for that. Do not reset the subscription either: start a new one, with a new name.
+// moves both, so stop the job for that. Growing the input's moves keys to processors that have not seen them: their state stays with the
+// partition that they had. Do not reset the subscription either: start a new one, with a new name.
 //
 // A lost connection, a partition that moves, an output that could not be stored, and an error of the store that is Temporary make a
 // partition begin again from its checkpoint; the client's Logger hears of it. RunStateful returns the first other error of any

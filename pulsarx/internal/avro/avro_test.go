@@ -163,6 +163,8 @@ func TestEncodeErrors(t *testing.T) {
 	refuses(t, `["int","string"]`, any(true), "no place")
 	refuses(t, `"int"`, any(nil), "nil in place of int")
 	refuses(t, logical("long", "timestamp-nanos"), time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), "out of range")
+	refuses(t, logical("long", "timestamp-micros"), time.Date(300_000, 1, 1, 0, 0, 0, 0, time.UTC), "out of range")
+	refuses(t, logical("long", "local-timestamp-micros"), time.Date(-300_000, 1, 1, 0, 0, 0, 0, time.UTC), "out of range")
 	refuses(t, `{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}`, struct{}{}, "no such field")
 	refuses(t, `{"type":"record","name":"R","fields":[{"name":"a","type":"int"}]}`, map[string]any{}, "a: missing")
 	refuses(t, `{"type":"record","name":"R","fields":[{"name":"a","type":{"type":"array","items":"int"}}]}`,

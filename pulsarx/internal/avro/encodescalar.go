@@ -81,11 +81,11 @@ func loadTime(l Logical) func(unsafe.Pointer) (int64, error) {
 	default:
 		return nil
 	}
-	nanos := l == TimestampNanos
 	return func(p unsafe.Pointer) (int64, error) {
 		t := *(*time.Time)(p)
 		n := load(t)
-		if nanos && !time.Unix(0, n).Equal(t) {
+		// The library leaves open what a time that does not fit becomes.
+		if l == TimestampNanos && time.Unix(0, n).Unix() != t.Unix() || l == TimestampMicros && time.UnixMicro(n).Unix() != t.Unix() {
 			return 0, fmt.Errorf("the time %v is out of range", t)
 		}
 		return n, nil
