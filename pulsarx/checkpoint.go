@@ -18,7 +18,7 @@ type Partition struct {
 }
 
 // Processor is the state machine of one input partition: RunStateful and ReplayStateful make one for each, and call it from one
-// goroutine at a time.
+// goroutine at a time. RunStateful makes errors of its panics.
 //
 // What it does must be a function of its state and the message alone, and not of a clock, a random number or the order of a map: after
 // a crash it is restored from its last snapshot and given the same messages again, and must then emit the same values in the same

@@ -83,10 +83,20 @@ func inspect(err error) {
 	}
 }
 
-// panicError is a handler's or decoder's panic, recovered.
+// panicError is the panic of a handler, decoder or processor, recovered.
 type panicError struct{ value any }
 
 func (e panicError) Error() string { return fmt.Sprintf("panic: %v", e.value) }
+
+// recovering calls a function of the user's, and makes an error of its panic.
+func recovering(f func() error) (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = panicError{p}
+		}
+	}()
+	return f()
+}
 
 // clientError names what was attempted and where, and gives the sentinel for what the client says only in words.
 func clientError(what, url string, err error) error {

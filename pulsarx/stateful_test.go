@@ -391,6 +391,7 @@ func TestStatefulErrors(t *testing.T) {
 	if err := stateful(ctx, c, "", "", store, newCounts); err == nil {
 		t.Error("bad options run")
 	}
+	statefulPanics(ctx, t, c, namespace)
 	permanent := func(pulsarx.Partition) (pulsarx.Processor[string, string], error) {
 		return &counts{seen: map[string]int{}, fail: func(v string) error {
 			if v == "k0:2" {
@@ -409,6 +410,71 @@ func TestStatefulErrors(t *testing.T) {
 	}
 	if got := s.broker.Messages("in-counts-DLQ"); len(got) != 1 || string(got[0].Value) != "k0:2" {
 		t.Errorf("dead letters %v", got)
+	}
+}
+
+// brittle is a Processor that panics where it is told to.
+type brittle struct {
+	*counts
+	in string
+}
+
+func (b brittle) Snapshot(w io.Writer) error {
+	if b.in == "Snapshot" {
+		panic("poison")
+	}
+	return b.counts.Snapshot(w)
+}
+
+func (b brittle) Restore(r io.Reader) error {
+	if b.in == "Restore" {
+		panic("poison")
+	}
+	return b.counts.Restore(r)
+}
+
+// statefulPanics: a panic of a processor outside of Process is an error of the run too, and leaves the store as it was.
+func statefulPanics(ctx context.Context, t *testing.T, c *pulsarx.Client, namespace string) {
+	t.Helper()
+	values := keyedValues(5, 1)
+	sendAll(t, keyed(t, c, namespace+"panics"), values)
+	for name, store := range map[string]pulsarx.CheckpointStore{
+		"folder": dirStore(t), "topic": topicStore(t, c, pulsarx.TopicStoreOptions{Topic: namespace + "panics-checkpoints"}),
+	} {
+		out := namespace + "panics-" + name
+		run := func(ctx context.Context, in string) error {
+			return pulsarx.RunStateful(ctx, c, pulsarx.String(),
+				pulsarx.StatefulOptions{Topic: namespace + "panics", Subscription: name, Interval: 20 * time.Millisecond},
+				func(pulsarx.Partition) (pulsarx.Processor[string, string], error) {
+					switch in {
+					case "factory":
+						panic("poison")
+					case "nil":
+						return nil, nil
+					}
+					return brittle{&counts{seen: map[string]int{}}, in}, nil
+				}, pulsarx.Output[string]{Codec: pulsarx.String(), Producer: pulsarx.ProducerOptions[string]{Topic: out, Key: keyOf}}, store)
+		}
+		broken := func(in, says string) {
+			if err := run(ctx, in); err == nil || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s: %s: %v", name, in, err)
+			}
+		}
+		broken("factory", "poison")
+		broken("nil", "it is nil")
+		broken("Snapshot", "poison")
+		running, stop := context.WithCancel(ctx)
+		done := make(chan error, 1)
+		go func() { done <- run(running, "") }()
+		equalOutputs(t, c, out, clean(values))
+		time.Sleep(100 * time.Millisecond) // for a checkpoint, mostly
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		send(t, keyed(t, c, namespace+"panics"), "k0:more")
+		broken("Restore", "poison")
+		values = append(values, "k0:more")
 	}
 }
 

@@ -127,7 +127,14 @@ type worker[In, Out any] struct {
 
 // begin claims the checkpoint, restores the processor and opens the output.
 func (w *worker[In, Out]) begin(ctx, working context.Context, outputs *Client) error {
-	processor, err := w.factory(Partition{w.partition.topic, w.partition.index})
+	var processor Processor[In, Out]
+	err := recovering(func() (err error) {
+		processor, err = w.factory(Partition{w.partition.topic, w.partition.index})
+		return err
+	})
+	if err == nil && processor == nil {
+		err = errors.New("it is nil")
+	}
 	if err != nil {
 		return fmt.Errorf("pulsarx: processor of %s: %w", w.partition.name, err)
 	}
@@ -141,7 +148,9 @@ func (w *worker[In, Out]) begin(ctx, working context.Context, outputs *Client) e
 	}
 	w.generation = generation
 	if r != nil {
-		w.progress, err = readCheckpoint(r, processor.Restore)
+		w.progress, err = readCheckpoint(r, func(in io.Reader) error {
+			return recovering(func() error { return processor.Restore(in) })
+		})
 		if err = errors.Join(err, r.Close()); err != nil {
 			return storeError(fmt.Errorf("pulsarx: checkpoint %s: %w", w.checkpointName(), err))
 		}
@@ -362,7 +371,9 @@ func (w *worker[In, Out]) save(ctx context.Context) error {
 	size := int64(0)
 	err := save(ctx, w.checkpointName(), w.generation, func(out io.Writer) error {
 		counted := &countingWriter{out: out}
-		err := writeCheckpoint(counted, w.progress, snapshot)
+		err := writeCheckpoint(counted, w.progress, func(out io.Writer) error {
+			return recovering(func() error { return snapshot(out) })
+		})
 		size = counted.n
 		return err
 	})
