@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"runtime"
 	"slices"
 	"strings"
@@ -533,5 +534,50 @@ func TestNewConsumerErrors(t *testing.T) {
 		Topics: []string{topic(t)}, Subscription: "s",
 	}); err == nil {
 		t.Error("a codec without a schema consumes")
+	}
+}
+
+// TestReadCompacted: what compaction took out of batches reaches no handler, and is acknowledged.
+func TestReadCompacted(t *testing.T) {
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c, topic := s.client(t), topic(t)
+			p := producer(t, c, pulsarx.String(), pulsarx.ProducerOptions[string]{
+				Topic: topic, Key: keyOf, Batching: pulsarx.Batching{AcrossKeys: true, MaxDelay: time.Second},
+			})
+			sendAll(t, p, []string{"a:1", "b:1", "a:2", "c:1", "c:2", "a:3"})
+			path := adminPath(topic, "/compaction")
+			if err := c.Admin(t.Context(), http.MethodPut, path, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "the compaction", func() bool {
+				var status struct{ Status string }
+				return c.Admin(t.Context(), http.MethodGet, path, nil, &status) == nil && status.Status == "SUCCESS"
+			})
+			send(t, p, "d:1")
+			options := pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s", Type: pulsarx.Exclusive, ReadCompacted: true}
+			var seen record
+			r := run(t, c, pulsarx.String(), options, pulsarx.Values(func(_ context.Context, values []string) error {
+				for _, v := range values {
+					seen.add(v)
+				}
+				return nil
+			}))
+			eventually(t, "the last message", func() bool { return slices.Contains(seen.all(), "d:1") })
+			r.stop()
+			got := seen.all()
+			slices.Sort(got)
+			if !slices.Equal(got, []string{"a:3", "b:1", "c:2", "d:1"}) {
+				t.Errorf("handled: %q", got)
+			}
+			var stats struct {
+				Subscriptions map[string]struct{ MsgBacklog int }
+			}
+			eventually(t, "no backlog", func() bool {
+				err := c.Admin(t.Context(), http.MethodGet, adminPath(topic, "/stats"), nil, &stats)
+				return err == nil && stats.Subscriptions["s"].MsgBacklog == 0
+			})
+		})
 	}
 }

@@ -297,15 +297,22 @@ func transmit(f func() (MessageID, error)) (id MessageID, err error) {
 	return f()
 }
 
-// send is transmit of SendAsync. The client queues the message at once, so that it needs no context: it has options.MaxPendingMessages
-// places, and refuses what finds none.
-func (l *line) send(p pulsar.Producer, m *pulsar.ProducerMessage) (err error) {
+// send gives a message to the client, which queues it at once and so needs no context: it has options.MaxPendingMessages places, and
+// refuses what finds none.
+func (l *line) send(p pulsar.Producer, m *pulsar.ProducerMessage) error {
+	return sendAsync(context.Background(), p, m, l.answer)
+}
+
+// sendAsync is transmit of SendAsync.
+func sendAsync(
+	ctx context.Context, p pulsar.Producer, m *pulsar.ProducerMessage, answer func(MessageID, *pulsar.ProducerMessage, error),
+) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = transmitError(p)
 		}
 	}()
-	p.SendAsync(context.Background(), m, l.answer)
+	p.SendAsync(ctx, m, answer)
 	return nil
 }
 

@@ -96,7 +96,8 @@ type ConsumerOptions struct {
 	// PriorityLevel is 0 for the consumers that get messages first, and greater for those that get what the first do not take
 	// (Shared), or that stand in for them (Failover).
 	PriorityLevel int
-	// ReadCompacted reads the last message of each key alone, as far as the topic is compacted; Failover and Exclusive only.
+	// ReadCompacted reads the last message of each key alone, as far as the topic is compacted; Failover and Exclusive only. A message of
+	// a batch that is empty and has no key is taken for the place of one that compaction took, and is not handled.
 	ReadCompacted bool
 	// Replicated keeps the subscription's position in step in all clusters that the namespace is replicated to.
 	Replicated bool

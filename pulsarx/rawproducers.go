@@ -18,6 +18,7 @@ type rawProducers struct {
 	client         *Client
 	encryptionKeys []string
 	prepare        func(ctx context.Context, topic string) error // before the first message to a topic
+	partition      func(key string, partitions int) int          // as ProducerOptions have it
 
 	mu        sync.Mutex
 	closed    bool
@@ -88,7 +89,7 @@ func (r *rawProducers) options(key producerKey) (o pulsar.ProducerOptions, err e
 		Topic: key.topic, Schema: schema, SendTimeout: -1, DisableBatching: key.alone, EnableChunking: key.alone,
 	}
 	Batching{Compression: NoCompression}.withDefaults().apply(&o)
-	o.MessageRouter = ProducerOptions[[]byte]{}.router(o) // as producers of this package choose
+	o.MessageRouter = ProducerOptions[[]byte]{Partition: r.partition}.router(o) // as producers of this package choose
 	if len(r.encryptionKeys) > 0 {
 		o.Encryption, err = r.client.options.Encryption.producer(r.encryptionKeys)
 	}

@@ -436,11 +436,14 @@ func (r *partitionReader) locked(m pulsar.Message, at, end string) error {
 
 func (r *partitionReader) wants(m pulsar.Message, place, end string) bool {
 	published := m.PublishTime().UnixMilli()
-	// What compaction took out of a batch comes from the client as a message that is empty, and has no key.
-	taken := r.options.ReadCompacted && m.Key() == "" && len(m.Payload()) == 0 && m.ID().BatchSize() > 1
-	return !taken && (end == "" || place <= end) &&
+	return !(r.options.ReadCompacted && emptied(m)) && (end == "" || place <= end) &&
 		(r.to.time.IsZero() || end != "" || published < r.to.time.UnixMilli()) &&
 		(r.since.IsZero() || published >= r.since.UnixMilli())
+}
+
+// emptied tells whether compaction has taken a message out of its batch: from the client it comes empty, and without a key.
+func emptied(m pulsar.Message) bool {
+	return m.Key() == "" && len(m.Payload()) == 0 && m.ID().BatchSize() > 1
 }
 
 // handled takes down how far the handler is.

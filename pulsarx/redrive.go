@@ -41,6 +41,10 @@ type RedriveOptions struct {
 	Filter func(DeadLetter, Raw) bool
 	// Target is the topic to move to; by default each letter goes back to where it came from.
 	Target string
+	// Partition chooses the partition of a key as ProducerOptions.Partition does; give the function that the producers of the topics have.
+	// By default it is Murmur3_32Hash, and a letter of a topic whose producers choose otherwise goes to another partition than it came
+	// from. A letter without a key goes to any partition.
+	Partition func(key string, partitions int) int
 	// Limit bounds how many letters are moved; no limit by default.
 	Limit int
 	// MaxInFlight bounds the letters on their way, 500 by default, and 16 MiB of them; so much is moved again after a crash.
@@ -110,6 +114,7 @@ func Redrive(ctx context.Context, c *Client, o RedriveOptions) (RedriveResult, e
 	}
 	r := &redrive{client: c, options: o.withDefaults()}
 	r.producers = newRawProducers(c, o.EncryptionKeys, nil)
+	r.producers.partition = o.Partition
 	err := r.all(ctx)
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
@@ -334,11 +339,14 @@ func (r *redrive) send(ctx context.Context, p pulsar.Producer, m pulsar.Message,
 	sent := &moving{id: m.ID(), done: make(chan struct{})}
 	r.moving = append(r.moving, sent)
 	r.bytes += len(m.Payload())
-	// The client may still be about to send what ctx has ended for: the letter stays then, and is moved twice.
-	p.SendAsync(context.WithoutCancel(ctx), rawMessageOf(m, properties), func(_ pulsar.MessageID, _ *pulsar.ProducerMessage, err error) {
+	answer := func(_ MessageID, _ *pulsar.ProducerMessage, err error) {
 		sent.err = err
 		close(sent.done)
-	})
+	}
+	// The client may still be about to send what ctx has ended for: the letter stays then, and is moved twice.
+	if err := sendAsync(context.WithoutCancel(ctx), p, rawMessageOf(m, properties), answer); err != nil {
+		answer(nil, nil, err)
+	}
 }
 
 // settle waits until what was sent is safe, and takes that off the dead letters.

@@ -289,3 +289,44 @@ func TestRedriveOrderingKeys(t *testing.T) {
 		})
 	}
 }
+
+// TestRedrivePartition: where the producers of a topic choose its partitions, Redrive does as they do; a partition that is none keeps its
+// letter.
+func TestRedrivePartition(t *testing.T) {
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := connect(t)
+			c := s.client(t)
+			topic := partitionedTopic(t, c, 3)
+			last := func(_ string, partitions int) int { return partitions - 1 }
+			p := producer(t, c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic, Key: keyOf, Partition: last})
+			for i := range 10 {
+				if _, err := p.Send(t.Context(), fmt.Sprintf("%d:v", i)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"},
+				func(context.Context, []pulsarx.Message[string]) error { return pulsarx.Permanent(errors.New("no")) })
+			letters(t, s, topic+"-s-DLQ", 10)
+			r.stop()
+			options := pulsarx.RedriveOptions{Topic: topic + "-s-DLQ", Order: pulsarx.RedriveForced, Partition: func(key string, partitions int) int {
+				if key == "7" {
+					return partitions
+				}
+				return last(key, partitions)
+			}}
+			if got, err := pulsarx.Redrive(t.Context(), c, options); err == nil || got.Moved != 9 || !strings.Contains(err.Error(), "3 of 3") {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			options.Partition = last
+			if got, err := pulsarx.Redrive(t.Context(), c, options); err != nil || got.Moved != 1 {
+				t.Fatalf("%+v, %v", got, err)
+			}
+			for _, m := range receiveAll(t, s, topic, 20) {
+				if m.ID().PartitionIdx() != 2 {
+					t.Errorf("the message of %s is in partition %d", m.Key(), m.ID().PartitionIdx())
+				}
+			}
+		})
+	}
+}

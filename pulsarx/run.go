@@ -227,6 +227,11 @@ func (r *run[T]) take(m pulsar.Message, now time.Time) {
 
 // add gives a message to the scheduler.
 func (r *run[T]) add(it *item) {
+	r.held++
+	if r.c.options.ReadCompacted && emptied(it.msg) { // there is nothing to handle
+		r.acknowledge(it)
+		return
+	}
 	p := it.partition
 	switch key := it.msg.Key(); {
 	case key != "":
@@ -236,7 +241,6 @@ func (r *run[T]) add(it *item) {
 	default:
 		it.queue = r.s.queue(p.own, "")
 	}
-	r.held++
 	r.s.add(it)
 }
 
