@@ -160,7 +160,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 		o.Pulsar.Authentication = provider
 	}
 	o = o.withDefaults()
-	tel, err := newTelemetry()
+	tel, err := newTelemetry(o.URL)
 	if err != nil {
 		return nil, fmt.Errorf("pulsarx: %w", err)
 	}

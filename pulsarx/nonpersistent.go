@@ -58,7 +58,7 @@ func NewSampler[T any](ctx context.Context, c *Client, codec Codec[T], o Sampler
 	}
 	s := &Sampler[T]{producer: p, options: o, counts: map[string]metric.MeasurementOption{}}
 	for _, outcome := range []string{sampledSent, sampledSkipped, sampledFull, sampledFailed} {
-		set := where(o.Producer.Topic, "")
+		set := c.tel.where(o.Producer.Topic, "")
 		attrs := append(set.ToSlice(), attribute.String("pulsarx.sampler.outcome", outcome))
 		s.counts[outcome] = metric.WithAttributeSet(attribute.NewSet(attrs...))
 	}
@@ -169,9 +169,9 @@ func (c *Client) ObserveDrops(topics ...string) (stop func() error, err error) {
 				errs = append(errs, err)
 				continue
 			}
-			o.ObserveFloat64(gauge, rates.Published, metric.WithAttributeSet(where(topic, "")))
+			o.ObserveFloat64(gauge, rates.Published, metric.WithAttributeSet(c.tel.where(topic, "")))
 			for name, rate := range rates.Subscriptions {
-				o.ObserveFloat64(gauge, rate, metric.WithAttributeSet(where(topic, name)))
+				o.ObserveFloat64(gauge, rate, metric.WithAttributeSet(c.tel.where(topic, name)))
 			}
 		}
 		return errors.Join(errs...)

@@ -23,3 +23,22 @@ func TestConsumerOptions(t *testing.T) {
 		}
 	}
 }
+
+// TestServer: where the URL names one host, metrics and spans say which; where it names several, they do not.
+func TestServer(t *testing.T) {
+	for url, want := range map[string]string{
+		"pulsar://broker":               "broker:6650",
+		"pulsar+ssl://broker":           "broker:6651",
+		"pulsar://[::1]:7000":           "::1:7000",
+		"pulsar://a:6650,b:6650":        "",
+		"pulsar+ssl://a.example,b:6651": "",
+	} {
+		var got string
+		for _, attr := range serverOf(url) {
+			got += ":" + attr.Value.Emit()
+		}
+		if strings.TrimPrefix(got, ":") != want {
+			t.Errorf("%s: %q, want %q", url, got, want)
+		}
+	}
+}

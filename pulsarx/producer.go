@@ -249,7 +249,7 @@ func NewProducer[T any](ctx context.Context, c *Client, codec Codec[T], o Produc
 	if err != nil {
 		return nil, err
 	}
-	set := where(o.Topic, "", operation("send")...)
+	set := c.tel.where(o.Topic, "", operation("send")...)
 	attrs := metric.WithAttributeSet(set)
 	p := &Producer[T]{
 		client: c, codec: codec, options: o, main: main,

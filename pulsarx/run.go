@@ -57,13 +57,14 @@ type burial struct {
 
 func newRun[T any](c *Consumer[T], h Handler[T]) *run[T] {
 	topic := cmp.Or(c.options.TopicPattern, strings.Join(c.options.Topics, ","))
-	attrs := metric.WithAttributeSet(where(topic, c.options.Subscription))
+	tel := c.client.tel
+	attrs := metric.WithAttributeSet(tel.where(topic, c.options.Subscription))
 	return &run[T]{
-		c: c, handler: h, s: newScheduler(c.options, rand.Float64), tel: c.client.tel, topic: topic,
-		spans:      newBatchSpans(c.client.tel, topic, c.options.Subscription),
+		c: c, handler: h, s: newScheduler(c.options, rand.Float64), tel: tel, topic: topic,
+		spans:      newBatchSpans(tel, topic, c.options.Subscription),
 		attrs:      attrs,
-		received:   metric.WithAttributeSet(where(topic, c.options.Subscription, operation("receive")...)),
-		processed:  metric.WithAttributeSet(where(topic, c.options.Subscription, operation("process")...)),
+		received:   metric.WithAttributeSet(tel.where(topic, c.options.Subscription, operation("receive")...)),
+		processed:  metric.WithAttributeSet(tel.where(topic, c.options.Subscription, operation("process")...)),
 		recorded:   []metric.RecordOption{attrs},
 		partitions: map[string]*partition{},
 		keys:       map[string]map[string]*queue{},

@@ -3,7 +3,10 @@ package pulsarx
 import (
 	"context"
 	"errors"
+	"net/url"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
@@ -20,6 +23,7 @@ const scope = "github.com/tidemark-go/tidemark/pulsarx"
 // telemetry are the instruments of the global providers; doc.go lists them.
 type telemetry struct {
 	tracer trace.Tracer
+	server []attribute.KeyValue
 
 	sent         metric.Int64Counter
 	dropped      metric.Int64Counter
@@ -41,10 +45,10 @@ type telemetry struct {
 	discoveryFailures metric.Int64Counter
 }
 
-func newTelemetry() (*telemetry, error) {
+func newTelemetry(url string) (*telemetry, error) {
 	m := otel.Meter(scope)
 	var errs [17]error
-	t := &telemetry{tracer: otel.Tracer(scope)}
+	t := &telemetry{tracer: otel.Tracer(scope), server: serverOf(url)}
 	counter := func(i int, name, unit, what string) (c metric.Int64Counter) {
 		c, errs[i] = m.Int64Counter(name, metric.WithUnit(unit), metric.WithDescription(what))
 		return c
@@ -76,9 +80,27 @@ func newTelemetry() (*telemetry, error) {
 	return t, errors.Join(errs[:]...)
 }
 
+// serverOf are the attributes that name the server of a client's URL, none where it names several.
+func serverOf(text string) []attribute.KeyValue {
+	u, err := url.Parse(text)
+	if err != nil || strings.Contains(u.Host, ",") {
+		return nil
+	}
+	port := 6650
+	if u.Scheme == "pulsar+ssl" {
+		port = 6651
+	}
+	if u.Port() != "" {
+		if port, err = strconv.Atoi(u.Port()); err != nil {
+			return nil
+		}
+	}
+	return []attribute.KeyValue{attribute.String("server.address", u.Hostname()), attribute.Int("server.port", port)}
+}
+
 // where are the attributes that name a topic, and the subscription of a consumer, with more.
-func where(topic, subscription string, more ...attribute.KeyValue) attribute.Set {
-	attrs := append(more,
+func (t *telemetry) where(topic, subscription string, more ...attribute.KeyValue) attribute.Set {
+	attrs := append(slices.Concat(more, t.server),
 		attribute.String("messaging.system", "pulsar"),
 		attribute.String("messaging.destination.name", topic),
 	)

@@ -3,9 +3,11 @@ package pulsarx_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -24,7 +26,8 @@ func TestMetrics(t *testing.T) {
 	before := otel.GetMeterProvider()
 	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
 	defer otel.SetMeterProvider(before)
-	c, topic := inProcess(t).client(t), topic(t)
+	s := inProcess(t)
+	c, topic := s.client(t), topic(t)
 	p := keyed(t, c, topic)
 	for _, v := range []string{"a:1", "b:2"} {
 		if _, err := p.Send(t.Context(), v); err != nil {
@@ -71,6 +74,10 @@ func TestMetrics(t *testing.T) {
 			value := func(key attribute.Key) string {
 				v, _ := set.Value(key)
 				return v.AsString()
+			}
+			port, _ := set.Value("server.port")
+			if value("server.address") != "127.0.0.1" || !strings.HasSuffix(s.url, fmt.Sprint(":", port.AsInt64())) {
+				t.Errorf("%s of %s has the attributes %v", name, s.url, set.ToSlice())
 			}
 			if value("messaging.system") != "pulsar" || value("messaging.destination.name") == "" ||
 				value("messaging.operation.name") != operations[name] && operations[name] != "" {

@@ -147,7 +147,8 @@ type batchSpans struct {
 }
 
 func newBatchSpans(t *telemetry, topic, subscription string) batchSpans {
-	received, processed := where(topic, subscription, operation("receive")...), where(topic, subscription, operation("process")...)
+	received := t.where(topic, subscription, operation("receive")...)
+	processed := t.where(topic, subscription, operation("process")...)
 	return batchSpans{
 		tracer: t.tracer, receive: "receive " + topic, process: "process " + topic,
 		receiveOptions: []trace.SpanStartOption{
