@@ -14,7 +14,7 @@ import (
 	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
-// ErrQueueFull says that a [Batcher] has MaxQueue inputs waiting and was told to reject more. A retry later may succeed.
+// ErrQueueFull says that a [Batcher] has MaxQueue inputs of a priority waiting and was told to reject more. A retry later may succeed.
 var ErrQueueFull = errors.New("embed: the queue of the batcher is full")
 
 // BatcherOptions are the options of a [Batcher]. The zero value is a good choice for a service on a CPU.
@@ -26,8 +26,8 @@ type BatcherOptions struct {
 	// MaxDelay is how long a batch that is not full waits for more inputs while the model is idle. Zero: not at all, since the next
 	// batch forms by itself while the model is busy.
 	MaxDelay time.Duration
-	// MaxQueue bounds the inputs that wait, over all callers. Zero: 4096; -1: no bound. A call with more inputs than that is
-	// queued in parts.
+	// MaxQueue bounds the inputs of each priority that wait, over all callers, so that what is live finds room whatever a backfill has
+	// queued. Zero: 4096; -1: no bound. A call with more inputs than that is queued in parts.
 	MaxQueue int
 	// Reject fails a call that finds no room in the queue with [ErrQueueFull], instead of letting it wait.
 	Reject bool
@@ -169,18 +169,21 @@ func (b *Batcher[In]) enqueue(ctx context.Context, c *request, inputs []In) erro
 			return err
 		}
 		b.mu.Lock()
-		n := min(len(inputs)-from, b.options.MaxQueue-b.queued)
-		if n < len(inputs)-from && from == 0 && b.options.Reject && b.queued > 0 {
+		queued := len(b.queues[queue])
+		n := min(len(inputs)-from, b.options.MaxQueue-queued)
+		if n < len(inputs)-from && from == 0 && b.options.Reject && queued > 0 {
 			b.mu.Unlock()
 			b.telemetry.rejected(ctx, len(inputs))
-			return fmt.Errorf("%w: %d inputs wait", ErrQueueFull, b.options.MaxQueue-n)
+			return fmt.Errorf("%w: %d inputs wait", ErrQueueFull, queued)
 		}
 		now := time.Now()
 		for i := from; i < from+n; i++ {
 			w := waiting[In]{inputs[i], tokens[i], c, i, now}
 			b.queues[queue] = append(b.queues[queue], w)
 		}
-		b.changed(n)
+		if n > 0 { // else nothing has changed, and two callers that wait for room would wake each other without end
+			b.changed(n)
+		}
 		room := b.room
 		b.mu.Unlock()
 		if from += n; from == len(inputs) {

@@ -105,6 +105,47 @@ func TestBatcherPriority(t *testing.T) {
 	})
 }
 
+// TestBatcherLiveFindsRoom: a backfill that fills the queue, and waits for more room, holds up nothing that is live.
+func TestBatcherLiveFindsRoom(t *testing.T) {
+	t.Parallel()
+	for _, reject := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			model := newSlow()
+			b := embed.NewBatcher(model, embed.BatcherOptions{MaxQueue: 2, MaxItems: 1, Reject: reject})
+			backfill := embed.WithPriority(t.Context(), embed.Backfill)
+			var callers sync.WaitGroup
+			callers.Go(func() { _, _ = b.Embed(backfill, strings.Fields("1 2 3 4 5 6 7 8")) })
+			synctest.Wait()
+			start := time.Now()
+			if _, err := b.Embed(t.Context(), []string{"live"}); err != nil || time.Since(start) != 2*time.Second {
+				t.Errorf("after %v, error %v; batches %v", time.Since(start), err, model.batches)
+			}
+			callers.Wait()
+		})
+	}
+}
+
+// TestBatcherManyWaitForRoom: callers that wait for room sleep; where they woke each other, the time of the bubble would stand still.
+func TestBatcherManyWaitForRoom(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		model := newSlow()
+		b := embed.NewBatcher(model, embed.BatcherOptions{MaxQueue: 2, MaxItems: 2})
+		var callers sync.WaitGroup
+		for range 3 {
+			callers.Go(func() {
+				if _, err := b.Embed(t.Context(), strings.Fields("1 2 3 4 5 6 7")); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		callers.Wait()
+		if n := len(slices.Concat(model.batches...)); n != 21 {
+			t.Errorf("%d inputs in %d batches", n, len(model.batches))
+		}
+	})
+}
+
 func TestBatcherMaxDelay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

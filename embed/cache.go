@@ -3,6 +3,7 @@ package embed
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"math"
 	"reflect"
@@ -22,7 +23,7 @@ type CacheOptions struct {
 	MaxBytes int64
 	// TTL is how long a vector is kept after it was last used, so that those in use stay. Zero: 24 hours; -1: until there is no room.
 	TTL time.Duration
-	// NegativeTTL is how long the error of an input that is wrong for good is kept. Zero: 1 minute; -1: not at all.
+	// NegativeTTL is how long it is kept that an input was refused for good. Zero: 1 minute; -1: not at all.
 	NegativeTTL time.Duration
 	// Remote is asked for what is not here, before the embedder, and given what the embedder has made; nil: there is none. What it
 	// does not answer within RemoteTimeout, or answers wrong, the embedder makes, and what was wrong is replaced; after three failures
@@ -57,9 +58,9 @@ func (o CacheOptions) withDefaults() CacheOptions {
 // Cache is an [Embedder] that keeps the vectors of another one by the content of the inputs and the model's fingerprint: equal inputs
 // are embedded once, also when they come at the same time. Looked for are the memory, then Remote, then the embedder.
 //
-// Inputs are texts or bytes; others are an error of Embed. What the embedder fails to make is not kept, but that an input is wrong
-// for good is, for NegativeTTL: an error with a method Permanent() bool that answers true, as those of vectors with NaN have
-// ([ErrVector]). The vectors it returns are the caller's own. A Cache is safe for concurrent use.
+// Inputs are texts or bytes; others are an error of Embed. What the embedder fails to make is not kept, but that it refuses an input for
+// good is, for NegativeTTL: an error with a method Permanent() bool that answers true. Nothing is kept of a vector that has NaN in it or is
+// unusable otherwise ([ErrVector]). The vectors it returns are the caller's own. A Cache is safe for concurrent use.
 type Cache[In any] struct {
 	embedder  Embedder[In]
 	options   CacheOptions
@@ -258,11 +259,16 @@ func (c *Cache[In]) load(ctx context.Context, m missing[In], found map[cacheKey]
 		if r.err == nil || left == nil {
 			found[m.keys[i]], m.flights[i].result, m.flights[i].gave = r, r, false
 		}
-		if r.err == nil || left == nil && c.options.NegativeTTL > 0 && itemerror.IsPermanent(r.err) {
+		if r.err == nil || left == nil && c.keepsError(r.err) {
 			c.local.Set(m.keys[i], r)
 		}
 	}
 	return left
+}
+
+// keepsError reports whether an error is one of the input itself. A vector that cannot be used may be the device's fault.
+func (c *Cache[In]) keepsError(err error) bool {
+	return c.options.NegativeTTL > 0 && itemerror.IsPermanent(err) && !errors.Is(err, ErrVector)
 }
 
 // fresh is vectors that the embedder has made.

@@ -74,7 +74,7 @@ func TestCacheKeepsNothingBad(t *testing.T) {
 	for _, kind := range kinds {
 		model := embedtest.New(8)
 		model.Inject(embedtest.Fault{Match: "bad", Kind: kind})
-		c := newCache(t, model, embed.CacheOptions{NegativeTTL: -1})
+		c := newCache(t, model, embed.CacheOptions{})
 		vectors, err := c.Embed(t.Context(), []string{"good", "bad"})
 		var items interface{ ItemErrors() []error }
 		if !errors.As(err, &items) || !errors.Is(items.ItemErrors()[1], embed.ErrVector) || items.ItemErrors()[0] != nil || vectors[0] == nil || vectors[1] != nil {

@@ -1,6 +1,11 @@
 package onnx
 
-import "errors"
+import (
+	"errors"
+	"fmt"
+
+	"github.com/tidemark-go/tidemark/embed"
+)
 
 var (
 	// ErrNoCgo is NewText's answer in a program built without cgo: ONNX Runtime is a C library.
@@ -18,8 +23,9 @@ var (
 	ErrProvider = errors.New("onnx: execution provider")
 	// ErrTooLong says that a text has more tokens than the limit, where such texts are rejected.
 	ErrTooLong = errors.New("onnx: the text is too long")
-	// ErrVector says that the model answered NaN, an infinity, or zeros where a direction is needed, for one text.
-	ErrVector = errors.New("onnx: unusable vector")
+	// ErrVector says that the model answered NaN, an infinity, or zeros where a direction is needed, for one text. It is an
+	// embed.ErrVector.
+	ErrVector = fmt.Errorf("onnx: %w", embed.ErrVector)
 	// ErrClosed is Embed's answer after Close.
 	ErrClosed = errors.New("onnx: closed")
 )

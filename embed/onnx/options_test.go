@@ -296,16 +296,18 @@ func TestMetrics(t *testing.T) {
 func TestOptionErrors(t *testing.T) {
 	t.Parallel()
 	for says, o := range map[string]TextOptions{
-		"Pooling is median":      {Pooling: "median"},
-		"Precision is":           {Precision: 7},
-		"LongTexts is 3":         {LongTexts: 3},
-		"File is model.onnx":     {Precision: Int8, File: "model.onnx"},
-		`Provider.Name is "GPU"`: {Provider: Provider{Name: "GPU"}},
-		"Device is 1 for CPU":    {Provider: Provider{Device: 1}},
-		"Device is -1":           {Provider: Provider{Name: CUDA, Device: -1}},
-		"MemoryLimit is 5":       {Provider: Provider{Name: CoreML, MemoryLimit: 5}},
-		"EngineCache is":         {Provider: Provider{Name: CUDA, EngineCache: "x"}},
-		"Options: CPU":           {Provider: Provider{Options: map[string]string{"a": "b"}}},
+		"Pooling is median":           {Pooling: "median"},
+		"Precision is":                {Precision: 7},
+		"LongTexts is 3":              {LongTexts: 3},
+		"File is model.onnx":          {Precision: Int8, File: "model.onnx"},
+		`Provider.Name is "GPU"`:      {Provider: Provider{Name: "GPU"}},
+		"Device is 1 for CPU":         {Provider: Provider{Device: 1}},
+		"Device is -1":                {Provider: Provider{Name: CUDA, Device: -1}},
+		"MemoryLimit is 5":            {Provider: Provider{Name: CoreML, MemoryLimit: 5}},
+		"EngineCache is":              {Provider: Provider{Name: CUDA, EngineCache: "x"}},
+		"enable_cuda_graph: what":     {Provider: Provider{Name: CUDA, Options: map[string]string{"enable_cuda_graph": "1"}}},
+		"trt_cuda_graph_enable: what": {Provider: Provider{Name: TensorRT, Options: map[string]string{"trt_cuda_graph_enable": "1"}}},
+		"Options: CPU":                {Provider: Provider{Options: map[string]string{"a": "b"}}},
 	} {
 		if _, err := NewText(t.Context(), o); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("error %v, want one that says %q", err, says)

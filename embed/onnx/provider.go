@@ -34,11 +34,16 @@ type Provider struct {
 	// EngineCache is a folder where TensorRT keeps the engines that it builds, which takes minutes; they fit one model, one device and
 	// one version. Empty: none are kept.
 	EngineCache string
-	// Options are further options of the provider, by ONNX Runtime's names for them. CPU and DirectML have none.
+	// Options are further options of the provider, by ONNX Runtime's names for them. CPU and DirectML have none. CUDA graphs
+	// (enable_cuda_graph, trt_cuda_graph_enable) are refused: they need inputs at fixed places of the device's memory, which
+	// onnxruntime_go 1.34 cannot bind.
 	Options map[string]string
 	// AllowCPU lets the CPU run the parts of the graph that the provider can't.
 	AllowCPU bool
 }
+
+// graphOptions make CUDA graphs. ONNX Runtime replays one without reading the inputs of a run, and onnxruntime_go binds no memory of a device.
+var graphOptions = []string{"enable_cuda_graph", "trt_cuda_graph_enable"}
 
 func (p Provider) validate() error {
 	var errs []error
@@ -53,6 +58,10 @@ func (p Provider) validate() error {
 	check(p.MemoryLimit == 0 || p.MemoryLimit > 0 && is(CUDA, TensorRT), "MemoryLimit is %d for %s", p.MemoryLimit, p.Name)
 	check(p.EngineCache == "" || is(TensorRT), "EngineCache is for TensorRT, not for %s", p.Name)
 	check(len(p.Options) == 0 || !is(CPU, DirectML), "Options: %s has none", p.Name)
+	for _, name := range graphOptions {
+		check(p.Options[name] == "" || p.Options[name] == "0", "Options: %s: what a graph of CUDA has captured is run again on the same places "+
+			"of the device's memory, which can't be bound here: later texts would get the vectors of the first", name)
+	}
 	return errors.Join(errs...)
 }
 
