@@ -38,7 +38,7 @@ type keyed[K Key] struct {
 func manyKeys[K Key](t *testing.T, r *rand.Rand, a Assigner, key func(int) K) {
 	t.Helper()
 	op, err := New(func(e keyed[K]) K { return e.key }, a, aggregate.Count[keyed[K]](),
-		spilling(a, Options{Watermark: BoundedOutOfOrderness(8)}))
+		spilling(Options{Watermark: BoundedOutOfOrderness(8)}))
 	if err != nil {
 		t.Fatal(err)
 	}

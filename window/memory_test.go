@@ -26,7 +26,7 @@ func texts() Aggregator[input, aggregate.Acc2[aggregate.Exact, aggregate.Collect
 
 func newTexts(tb testing.TB, a Assigner, o Options) *textOperator {
 	tb.Helper()
-	op, err := New(keyOf, a, texts(), spilling(a, o))
+	op, err := New(keyOf, a, texts(), spilling(o))
 	if err != nil {
 		tb.Fatal(err)
 	}

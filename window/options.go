@@ -54,8 +54,9 @@ type Options struct {
 	// result. Default: never.
 	KeyExpiry time.Duration
 	// Spill takes what the keys have that had no event for longest, where there are more than MaxResident of them: their windows come back
-	// with an event and when they are due, and results are the same. The keys themselves stay in memory, and when they are due. Not
-	// for PerEvent. See Operator.Err for what an error of it means. Default: all is in memory.
+	// with an event and when they are due, and results are the same. The keys themselves stay in memory, and when they are due;
+	// keys of sessions, PerEvent and Deterministic that are due at one instant come back together. See Operator.Err for what an
+	// error of it means. Default: all is in memory.
 	Spill Spill
 	// MaxResident is how many keys have their windows in memory when there is a Spill. Default 1,048,576.
 	MaxResident int
@@ -150,7 +151,6 @@ func (o Options) validate(a Assigner) error {
 	check(o.Partitions < 0, "Partitions %d is negative", o.Partitions)
 	check(o.MaxKeys < -1 || o.MaxWindowsPerKey < -1 || o.MaxBytes < -1 || o.MaxKeyBytes < -1 || o.MaxIDs < 1, "a bound is negative")
 	check(o.MaxResident < 1, "MaxResident %d is not positive", o.MaxResident)
-	check(o.Spill != nil && a.kind == perEvent, "Spill is not for PerEvent")
 	check(o.Accumulation > Retracting, "Accumulation %d is unknown", o.Accumulation)
 	check(o.KeyExpiry > 0 && a.kind != global && a.kind != counting, "KeyExpiry is for Global and Count: other windows end by themselves")
 	check(a.kind == counting && (o.Trigger != Trigger{LateCount: 1} || o.Accumulation != Accumulating),

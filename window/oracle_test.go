@@ -182,7 +182,7 @@ func TestOracle(t *testing.T) {
 func runOracle(t *testing.T, c oracleCase) {
 	t.Helper()
 	op, err := New(func(e input) string { return e.Key }, c.Spec.assigner(t), tallying{c.Spec.Aggregate == "collect"},
-		spilling(c.Spec.assigner(t), c.Spec.options()))
+		spilling(c.Spec.options()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -341,7 +341,7 @@ func runFlink(t *testing.T, c flinkCase, shared bool) (rows []flinkRow, late []i
 	if a.kind == session && !shared {
 		a = DynamicSession(func(input) time.Duration { return time.Duration(c.Spec.Gap) })
 	}
-	op, err := New(func(e input) string { return e.Key }, a, tallying{}, spilling(a, c.Spec.options()))
+	op, err := New(func(e input) string { return e.Key }, a, tallying{}, spilling(c.Spec.options()))
 	if err != nil {
 		t.Fatal(err)
 	}

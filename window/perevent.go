@@ -215,6 +215,11 @@ func (o *Operator[K, V, A, R]) mergeTrail(l *layer[A], at Timestamp) int64 {
 // fireTrails looks at the keys that are due at an instant. Updates are of earlier windows than what fires for the first time.
 func (o *Operator[K, V, A, R]) fireTrails(at Timestamp, ids []int32, emit func(Result[K, R])) {
 	due := slices.CompactFunc(o.keys.inOrder(ids), func(a, b ranked) bool { return a.id == b.id })
+	for _, d := range due {
+		if !o.load(d.id) {
+			return
+		}
+	}
 	for i := o.layers() - 1; i >= 0; i-- {
 		for _, d := range due {
 			if s := o.keys.at(d.id); s.trail != nil {
@@ -371,19 +376,23 @@ func (o *Operator[K, V, A, R]) cleanTrail(id int32, s *slot[K, A]) {
 
 // Query is the value of a key's events in a window that ends at any time, ahead of the watermark too, of those that have come so far: what
 // a prediction at that time can know. Without events it is the result of an empty accumulator. It is for PerEvent without Deterministic; false is
-// for other operators and for a window that begins before the events that are kept: those of the last size + AllowedLateness behind
+// for other operators, after an error of a Spill, and for a window that begins before the events that are kept: those of the last size + AllowedLateness behind
 // the watermark.
 func (o *Operator[K, V, A, R]) Query(k K, w Window) (R, bool) {
 	var zero A
+	var none R
 	o.scratch = zero
 	if o.assigner.kind != perEvent || o.options.Deterministic || w.Start < o.keptFrom(o.marks.combined) {
-		var none R
 		return none, false
 	}
 	if id := o.keys.find(k); id >= 0 && w.Start < w.End {
+		if !o.load(id) {
+			return none, false
+		}
 		if t := o.keys.at(id).trail; t != nil {
 			t.layers[0].instants.merge(o.aggregate.Merge, w.Start, w.last(), &o.scratch)
 		}
+		o.spill()
 	}
 	return o.aggregate.Result(&o.scratch), true
 }
@@ -441,7 +450,7 @@ func (s *restoring[K, V, A, R]) trail(id int32, slot *slot[K, A]) error {
 		}
 	}
 	if s.version > 1 && !s.f.bad {
-		if slot.trail.cleaning = Timestamp(s.f.int()); slot.trail.cleaning != noTimer && !slot.trail.empty() {
+		if slot.trail.cleaning = Timestamp(s.f.int()); slot.trail.cleaning != noTimer && !slot.trail.empty() && !s.loads {
 			o.timers.add(slot.trail.cleaning, id)
 		}
 	}
@@ -459,7 +468,7 @@ func (s *restoring[K, V, A, R]) instant(id int32, l *layer[A], delay time.Durati
 	}
 	leaf, _ := l.instants.change(at)
 	leaf.events, leaf.seen, leaf.due = events, seen, flags&instantDue != 0
-	if leaf.due {
+	if leaf.due && !s.loads {
 		s.operator.timers.add(at.Add(delay), id)
 	}
 	return s.decode(&leaf.acc)

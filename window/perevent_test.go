@@ -94,7 +94,7 @@ func TestPerEventAgainstModel(t *testing.T) {
 		if run%2 == 0 {
 			g = removable{}
 		}
-		op, err := New(keyOf, PerEvent(time.Duration(m.size)), g, o)
+		op, err := New(keyOf, PerEvent(time.Duration(m.size)), g, spilling(o))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -25,7 +25,7 @@ func keyOf(e input) string { return e.Key }
 
 func newOperator(tb testing.TB, a Assigner, o Options) *Operator[string, input, tally, tally] {
 	tb.Helper()
-	o = spilling(a, o)
+	o = spilling(o)
 	op, err := New(keyOf, a, tallying{}, o)
 	if err != nil {
 		tb.Fatal(err)

@@ -71,6 +71,7 @@ type restoring[K Key, V, A, R any] struct {
 	last       digest // of the snapshot before
 	headed     bool
 	version    byte
+	loads      bool // a key from a Spill, which is due as it was
 	follows    bool // these are changes
 	watermark  Timestamp
 	greatest   Timestamp

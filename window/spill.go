@@ -49,7 +49,7 @@ func (o *Operator[K, V, A, R]) spill() {
 		return
 	}
 	t := &o.keys
-	for t.used-t.spilled > o.options.MaxResident && o.err == nil {
+	for n := t.used - t.spilled; (n > o.options.MaxResident || n > 0 && t.memory.bytes() > t.memory.limit) && o.err == nil; n = t.used - t.spilled {
 		o.spillNext(-1)
 	}
 }
@@ -107,7 +107,7 @@ func (o *Operator[K, V, A, R]) unload(id int32, s *slot[K, A]) {
 		c.list, c.head, c.merged = c.room[:0], 0, nil
 	}
 	clear(s.entries)
-	s.entries = o.keys.room(id)
+	s.entries, s.trail = o.keys.room(id), nil
 	s.spilled = true
 	o.keys.spilled++
 }
@@ -145,7 +145,7 @@ func (o *Operator[K, V, A, R]) read(id int32) (timers []Timestamp, ok bool) {
 	}
 	o.outside.buf = b
 	if o.loading == nil {
-		o.loading = &restoring[K, V, A, R]{operator: o, watermark: MinTimestamp, version: snapshotVersion}
+		o.loading = &restoring[K, V, A, R]{operator: o, watermark: MinTimestamp, version: snapshotVersion, loads: true}
 	}
 	f := &o.loading.f
 	*f = frame{b: b}

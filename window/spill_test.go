@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -15,8 +17,8 @@ import (
 var spillTo func() Spill
 
 // spilling has one key in memory when spillTo is set.
-func spilling(a Assigner, o Options) Options {
-	if spillTo != nil && a.kind != perEvent {
+func spilling(o Options) Options {
+	if spillTo != nil {
 		o.Spill, o.MaxResident = spillTo(), 1
 	}
 	return o
@@ -50,7 +52,7 @@ func TestSpilled(t *testing.T) {
 	defer func() { spillTo = nil }()
 	for name, test := range map[string]func(*testing.T){
 		"oracle": TestOracle, "Flink": TestFlink, "options": TestOptions,
-		"snapshots": TestSnapshotAnywhere, "changes": TestChangesAnywhere, "elsewhere": TestRestoreElsewhere, "many keys": TestManyKeys,
+		"per event": TestPerEventAgainstModel, "per event, deterministic": TestPerEventDeterministic, "snapshots": TestSnapshotAnywhere, "changes": TestChangesAnywhere, "elsewhere": TestRestoreElsewhere, "many keys": TestManyKeys,
 	} {
 		before := gets
 		t.Run(name, test)
@@ -135,5 +137,43 @@ func TestSpillBreaks(t *testing.T) {
 	}
 	if op.Finish(func(Result[string, int64]) {}); op.Err() == nil {
 		t.Error("malformed state is no error")
+	}
+}
+
+// TestSpillBytes: with a Spill, MaxBytes moves windows out of memory instead of refusing events, and results are those of memory; where keys
+// alone have half of it, another one is refused.
+func TestSpillBytes(t *testing.T) {
+	for _, a := range []Assigner{Tumbling(50), Sliding(50, 10), Session(20), PerEvent(30)} {
+		run := func(o Options) (results []string, refused uint64, most int64) {
+			o.Watermark = BoundedOutOfOrderness(100)
+			op := newTexts(t, a, o)
+			emit := func(r Result[string, string]) { results = append(results, fmt.Sprint(r)) }
+			for i := range 3000 {
+				at := Timestamp(i/2 - i%7)
+				e := input{Key: fmt.Sprint("k", i*7919%97), TS: int64(at), Value: int64(i % 20)}
+				if _, err := op.Process(0, at, e, emit); err != nil {
+					t.Fatal(err)
+				}
+				if got, want := op.Bytes(), held(t, op); got != want {
+					t.Fatalf("%d bytes, and there are %d", got, want)
+				}
+				most = max(most, op.Bytes())
+			}
+			op.Finish(emit)
+			if op.Err() != nil {
+				t.Fatal(op.Err())
+			}
+			return results, op.Counts().Refused, most
+		}
+		want, _, all := run(Options{})
+		memory := func() Spill { return &broken{map[uint64][]byte{}, math.MaxInt} }
+		limit := max(all/2, 2*97*(newTexts(t, a, Options{}).keys.memory.key+3)+9000) // half of it has the keys
+		got, refused, most := run(Options{Spill: memory(), MaxBytes: limit})
+		if !slices.Equal(got, want) || refused > 0 || most > limit {
+			t.Errorf("%v: %d refused, %d bytes of %d, %d results of %d", a.kind, refused, most, limit, len(got), len(want))
+		}
+		if _, refused, most = run(Options{Spill: memory(), MaxBytes: 9000}); refused == 0 || most > 9000 {
+			t.Errorf("%v: %d refused, %d bytes of 9000", a.kind, refused, most)
+		}
 	}
 }

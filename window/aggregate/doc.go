@@ -7,7 +7,7 @@
 //	Quantiles                            DDSketch, within a relative accuracy
 //	TopK                                 exact while the values fit, then with an error bound in each result
 //	Histogram, Collect, Decay
-//	Pair                                 two at once, as a struct; a Pair of Pairs for more
+//	Pair, Join3 to Join6                 several at once, as a struct
 //
 // Any type with the five methods of window.Aggregator is one as well. Sums, counts, moments, ratios, histograms and pairs of these are
 // also window.Removers.
@@ -22,7 +22,8 @@
 // # NaN and infinities
 //
 // By default they propagate as in floating point: a NaN makes the sum NaN. Finite keeps such events out of the window, and the caller
-// has them as window.Rejected; SkipNonFinite leaves them out and counts them.
+// has them as window.Rejected; SkipNonFinite leaves them out and counts them. Of several
+// aggregates over one window, one that is Finite keeps the event out of all, and one with SkipNonFinite leaves it out alone.
 //
 // # Snapshots
 //

@@ -2,7 +2,9 @@ package aggregate_test
 
 import (
 	"fmt"
+	"time"
 
+	"github.com/tidemark-go/tidemark/window"
 	"github.com/tidemark-go/tidemark/window/aggregate"
 )
 
@@ -28,7 +30,39 @@ func ExampleSum() {
 	// Output: 0.6 0
 }
 
-// Several aggregates over one window, as a struct.
+// Five features over one window, as a struct.
+func ExampleJoin5() {
+	type features struct {
+		Orders               int64
+		Spent, Mean, Highest float64
+		Median               []float64
+	}
+	g := aggregate.Join5(
+		aggregate.Count[order](),
+		aggregate.Sum(price),
+		aggregate.Mean(price),
+		aggregate.Max(price),
+		aggregate.Quantiles(price, 0.01, 0.5),
+		func(n int64, spent, mean, highest float64, median []float64) features {
+			return features{n, spent, mean, highest, median}
+		},
+	)
+	// What an operator of these is, where it has to be written.
+	var _ *window.Operator[string, order, aggregate.Acc5[int64, aggregate.Exact, aggregate.Moments, aggregate.Kept[float64], aggregate.Sketch], features]
+	op, _ := window.New(func(o order) string { return o.user }, window.Tumbling(time.Hour), g, window.Options{})
+	emit := func(r window.Result[string, features]) {
+		fmt.Printf("%s: %d orders, %.2f spent\n", r.Key, r.Value.Orders, r.Value.Spent)
+	}
+	for i, o := range orders[:3] {
+		_, _ = op.Process(0, window.Timestamp(i), o, emit)
+	}
+	op.Finish(emit)
+	// Output:
+	// ann: 2 orders, 0.40 spent
+	// bob: 1 orders, 0.20 spent
+}
+
+// Two aggregates over one window, as a struct.
 func ExamplePair() {
 	type features struct {
 		Orders int64

@@ -26,8 +26,7 @@ type PairOf[V, A, B, RA, RB, R any] struct {
 	join func(RA, RB) R
 }
 
-// Pair has two aggregates over one window, and joins their results into a struct. A Pair is an aggregate, so that three are a Pair of a
-// Pair and so on.
+// Pair has two aggregates over one window, and joins their results into a struct. Join3 to Join6 are for more.
 func Pair[V, A, B, RA, RB, R any](a Aggregator[V, A, RA], b Aggregator[V, B, RB], join func(RA, RB) R) PairOf[V, A, B, RA, RB, R] {
 	return PairOf[V, A, B, RA, RB, R]{a, b, join}
 }
