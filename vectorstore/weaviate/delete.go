@@ -160,6 +160,9 @@ func (s *Store) clear(ctx context.Context, tenant, collection string, filter *pb
 // of all, a page at a time, and deletes by id, since versions are in no index. It is no more atomic than Clear: an object
 // that another process replaces between the two is deleted with its newer version. It concerns one tenant, where the
 // collection has some.
+//
+// In a collection with replicas, one of them lists what is there, as the server does for every search. What that one has missed, since
+// it was down, is not cleared: clear again once it is repaired, or let [vectorstore.Sink.Reconcile] find then what is too many.
 func (s *Store) ClearBefore(ctx context.Context, tenant, version string) error {
 	if err := cmp.Or(s.writable(), s.checkTenant(tenant)); err != nil {
 		return err
