@@ -59,7 +59,8 @@ func openEngine(o TextOptions) (e *engine, built builtGraph, err error) {
 	if o.Dimensions > f.made() {
 		return nil, builtGraph{}, fmt.Errorf("%w: TextOptions.Dimensions is %d, but the model has %d", ErrUnsupported, o.Dimensions, f.made())
 	}
-	e = &engine{options: o, folder: f, batchTokens: o.BatchTokens, slots: make(chan []float32, runtime.GOMAXPROCS(0))}
+	slots := (runtime.GOMAXPROCS(0) + o.Threads - 1) / o.Threads
+	e = &engine{options: o, folder: f, batchTokens: o.BatchTokens, slots: make(chan []float32, slots)}
 	for range cap(e.slots) {
 		e.slots <- nil
 	}

@@ -123,8 +123,8 @@ func (h byHand) Embed(_ context.Context, texts []string) ([][]float32, error) {
 	return nil, <-a.answer
 }
 
-// BenchmarkMemory embeds texts that are all different, 2000 or as many as MEMORY_TEXTS says, such as 1000000, and reports the memory of
-// the process after a fifth of them and at the end: it does not grow with their number.
+// BenchmarkMemory embeds texts that are all different, 2000 or as many as MEMORY_TEXTS says, such as 1000000, through a Cache that is full
+// early and a Batcher, and reports the memory of the process after a fifth of them and at the end: it does not grow with their number.
 func BenchmarkMemory(b *testing.B) {
 	n := 2000
 	if s := os.Getenv("MEMORY_TEXTS"); s != "" {
@@ -133,7 +133,8 @@ func BenchmarkMemory(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
-	model := open(b, TextOptions{Precision: Int8})
+	model := open(b, TextOptions{Precision: Int8, Threads: 1})
+	embedder := embed.NewCache(embed.NewBatcher(model, embed.BatcherOptions{}), embed.CacheOptions{MaxBytes: 2 << 20})
 	for b.Loop() {
 		var early, late int64
 		for from := 0; from < n; from += 100 {
@@ -141,7 +142,9 @@ func BenchmarkMemory(b *testing.B) {
 			for i := range batch {
 				batch[i] = strings.Repeat(fmt.Sprintf("text %d ", from+i), 1+(from+i)%5)
 			}
-			embedAll(b, model, batch...)
+			if _, err := embedder.Embed(context.Background(), batch); err != nil {
+				b.Fatal(err)
+			}
 			if step := n / 5; from/step != (from+100)/step {
 				heap, resident := memory(b)
 				b.Logf("%d texts: heap %.1f MB, resident %.1f MB", from+100, float64(heap)/1e6, float64(resident)/1e6)

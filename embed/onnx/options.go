@@ -50,18 +50,18 @@ type TextOptions struct {
 	Precision Precision
 	// Provider is what runs the graph. The zero value is the CPU.
 	Provider Provider
-	// Threads work on one run of the graph. 0: one a CPU that Go may use, at most 4. As many runs as Go has CPUs may be under way at
-	// once, of one call and of callers that embed at the same time; others wait for their turn. 1 suits many callers, and short texts with
-	// Int8: on the two CPUs of a virtual machine a second thread made single texts of 8 to 250 tokens 4 to 19 % slower in Int8, the shorter
-	// the more, and 8 callers a quarter; in FP32 texts took the same time. Where CPUs are whole cores, measure long texts first.
+	// Threads work on one run of the graph. 0: one a CPU that Go may use, at most 4. As many runs may be under way at once, of one call and
+	// of callers that embed at the same time, as give each CPU a thread; others wait for their turn. 1 makes the most of each CPU where
+	// there is always more than one text to embed: see BenchmarkPeers. More make one text's answer come sooner.
 	Threads int
-	// Spin lets threads wait for work at full load: a little faster where the machine has nothing else to do, slower where it has.
+	// Spin lets threads wait for work at full load also between runs, for a millisecond: a little faster where the machine has nothing else
+	// to do, slower where it has. Without it they do so for 100 µs at most, and only while a run is under way.
 	Spin bool
 	// NoArena gives memory back after every run, instead of keeping it for the next.
 	NoArena bool
-	// BatchTokens bounds a run: its tokens, padding included, and the pairs of tokens in attention by its square. 0: 256. More make a
-	// little more of each processor (512: 3 to 5 % for batches of 32 texts of 8 to 45 tokens), and give those that share a call less to
-	// share. -1: a text at a time.
+	// BatchTokens bounds a run: its tokens, padding included, and the pairs of tokens in attention by its square. 0: 384. More
+	// make hardly more of a processor (with a thread a run, batches of 32 texts took the same time at 256, 384 and 512 tokens within 2 %),
+	// and leave the runs of a call less to share. -1: a text at a time.
 	BatchTokens int
 
 	// MeterProvider is where metrics go; nil: the global one.
@@ -99,7 +99,7 @@ const (
 
 const (
 	defaultMaxThreads  = 4
-	defaultBatchTokens = 256
+	defaultBatchTokens = 384
 )
 
 func (o TextOptions) withDefaults() TextOptions {

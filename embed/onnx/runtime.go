@@ -86,14 +86,17 @@ func newSession(path string, built builtGraph, s signature, o TextOptions) (*ort
 }
 
 func configure(options *ort.SessionOptions, o TextOptions) error {
-	spin := "0" // spinning threads take the CPU from a consumer beside them that waits most of the time
+	// Between two operators a thread is not idle for long, and waking it takes longer than the operator after a small one. Beyond that,
+	// spinning threads take the CPU from a consumer beside them that waits most of the time.
+	stop, spin := "1", "100"
 	if o.Spin {
-		spin = "1"
+		stop, spin = "0", "1000"
 	}
 	return errors.Join(
 		options.SetIntraOpNumThreads(o.Threads),
 		options.SetInterOpNumThreads(1),
-		options.AddSessionConfigEntry("session.intra_op.allow_spinning", spin),
+		options.AddSessionConfigEntry("session.force_spinning_stop", stop), // at the end of a run
+		options.AddSessionConfigEntry("session.intra_op.spin_duration_us", spin),
 		options.SetCpuMemArena(!o.NoArena),
 		// A memory pattern is kept for every shape that was ever run, and texts come in all lengths.
 		options.SetMemPattern(false),

