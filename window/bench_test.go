@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"runtime"
+	"slices"
 	"testing"
 	"time"
 
@@ -49,11 +50,11 @@ func summing(b *testing.B, a Assigner) *sumOperator {
 // BenchmarkWindows runs the events of the Flink anchor. What no implementation can avoid is a look-up of the key in a hash table and a cache
 // miss or two for its state, which "floor" measures: the same keys, a map, one addition.
 //
-// On two cores of an AMD EPYC, otherwise quiet, the floor was 102 M events/s with 1,000 keys and 22 M with 100,000; tumbling windows
-// were 7 and 8 times slower than it (15 M and 2.7 M), sliding ones 10 and 31 times (each event of 100,000 keys is in nine results), sessions 22
-// and 11 times. With 100,000 keys an event waits for memory three times: for the index, the slot, and the first window or slices; a result
-// waits for the last two again, 32 keys at once. Of its own memory a key of a tumbling sum has 250 bytes, 67 in a snapshot
-// (BenchmarkSnapshot). What is allocated is for keys and slices that are seen first.
+// In one run on two cores of an AMD EPYC, beside other work, the floor was 59 M events/s with 1,000 keys and 17 M with 100,000; tumbling
+// windows were 10 and 9 times slower than it (6 M and 2 M), sliding ones 14 and 15 times (each event of 100,000 keys is in nine results),
+// sessions 19 and 13 times. With 100,000 keys an event needs the key's place in the index and its slot, with its first window or slices
+// behind it, which Prefetch fetches for 32 events at once; a result needs the slot again, 32 keys at once. What is allocated is for keys and
+// slices that are seen first. BenchmarkSnapshot says what a key has of its own memory and in a snapshot.
 func BenchmarkWindows(b *testing.B) {
 	const n = 400_000
 	for _, keys := range []int{1000, 100_000} {
@@ -112,9 +113,12 @@ func run(b *testing.B, es []click, a Assigner, shared bool) {
 		if !shared {
 			op.unshare()
 		}
-		for i := range es {
-			if _, err := op.Process(0, es[i].at, es[i], emit); err != nil {
-				b.Fatal(err)
+		for batch := range slices.Chunk(es, peerBatch) {
+			op.Prefetch(batch...)
+			for i := range batch {
+				if _, err := op.Process(0, batch[i].at, batch[i], emit); err != nil {
+					b.Fatal(err)
+				}
 			}
 		}
 		op.Finish(emit)

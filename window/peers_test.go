@@ -1,7 +1,6 @@
 package window
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -80,7 +79,7 @@ func peerRun(tb testing.TB, a Assigner, keys, from, step, n int64, prefetched bo
 
 // BenchmarkPeers has Flink and bytewax process the same events beside this package, and checks that all count the same. Flink runs
 // source, window and sink chained in one thread, without an exchange and checkpoints; this package gets one processor, on which its
-// garbage collector runs as well. 2cores is two operators with half of the keys and events each, in two goroutines.
+// garbage collector runs as well, and gets its events 32 at a time, with Prefetch. 2cores is two operators with half of the keys and events each, in two goroutines.
 //
 // A pass is short: TIDEMARK_BENCH_EVENTS=5000000 measures what the JVM does when it is warm.
 func BenchmarkPeers(b *testing.B) {
@@ -92,13 +91,13 @@ func BenchmarkPeers(b *testing.B) {
 		}
 	}
 	n -= n % 512 // whole blocks
-	flink := peerFigures(b, servicetest.Java(b, "testdata/peers/flink", "peers.Windows", fmt.Sprint(n)))
 	for _, keys := range []int64{1000, 100_000} {
 		for _, name := range []string{"tumbling", "sliding", "session"} {
 			b.Run(fmt.Sprintf("%s/keys=%d", name, keys), func(b *testing.B) {
-				bytewax := peerFigures(b, servicetest.Python(b, []string{"bytewax==0.21.1"}, "testdata/peers/bytewax_windows.py",
+				flink := peerFigure(b, servicetest.Java(b, "testdata/peers/flink", "peers.Windows", name, fmt.Sprint(keys), fmt.Sprint(n)))
+				bytewax := peerFigure(b, servicetest.Python(b, []string{"bytewax==0.21.1"}, "testdata/peers/bytewax_windows.py",
 					name, fmt.Sprint(keys), fmt.Sprint(n/20)))
-				benchmarkPeers(b, peerWindows[name], keys, n, flink[fmt.Sprint(name, keys)], bytewax[fmt.Sprint(name, keys)])
+				benchmarkPeers(b, peerWindows[name], keys, n, flink, bytewax)
 			})
 		}
 	}
@@ -146,22 +145,12 @@ func peerTwoCores(tb testing.TB, a Assigner, keys, n int64) float64 {
 	return time.Since(began).Seconds()
 }
 
-// peerFigures reads lines of JSON, each with its case and keys.
-func peerFigures(tb testing.TB, lines []byte) map[string]figure {
+func peerFigure(tb testing.TB, line []byte) (f figure) {
 	tb.Helper()
-	all := map[string]figure{}
-	for line := range bytes.Lines(lines) {
-		var f struct {
-			Case string
-			Keys int64
-			figure
-		}
-		if err := json.Unmarshal(line, &f); err != nil {
-			tb.Fatalf("%s: %v", line, err)
-		}
-		all[fmt.Sprint(f.Case, f.Keys)] = f.figure
+	if err := json.Unmarshal(line, &f); err != nil {
+		tb.Fatalf("%s: %v", line, err)
 	}
-	return all
+	return f
 }
 
 // BenchmarkOneCore is this package's part of BenchmarkPeers, without the peers, and what Prefetch is worth.

@@ -54,7 +54,7 @@ def main(case, keys, count):
     began = time.perf_counter()
     run_main(flow)
     seconds = time.perf_counter() - began
-    print(json.dumps({"case": case, "keys": keys, "events": count, "results": totals.results, "sum": totals.sum, "seconds": seconds}))
+    print(json.dumps({"events": count, "results": totals.results, "sum": totals.sum, "seconds": seconds}))
 
 
 main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
