@@ -35,7 +35,7 @@ func TestServer(t *testing.T) {
 	} {
 		var got string
 		for _, attr := range serverOf(url) {
-			got += ":" + attr.Value.Emit()
+			got += ":" + attr.Value.String()
 		}
 		if strings.TrimPrefix(got, ":") != want {
 			t.Errorf("%s: %q, want %q", url, got, want)

@@ -436,7 +436,7 @@ func (r *partitionReader) locked(m pulsar.Message, at, end string) error {
 
 func (r *partitionReader) wants(m pulsar.Message, place, end string) bool {
 	published := m.PublishTime().UnixMilli()
-	return !(r.options.ReadCompacted && emptied(m)) && (end == "" || place <= end) &&
+	return (!r.options.ReadCompacted || !emptied(m)) && (end == "" || place <= end) &&
 		(r.to.time.IsZero() || end != "" || published < r.to.time.UnixMilli()) &&
 		(r.since.IsZero() || published >= r.since.UnixMilli())
 }
