@@ -9,7 +9,8 @@
 //	)
 //	outcome, err := op.Process(partition, window.TimestampOf(click.At), click, func(r window.Result[string, float64]) { ... })
 //
-// An Operator is a state machine: it has no goroutine, reads no clock and does no I/O. Call it from one goroutine. pulsarx.RunStateful
+// An Operator is a state machine: it has no goroutine, reads no clock and does no I/O. Call it from one goroutine. Prefetch makes events of
+// many keys that come in batches cheaper. pulsarx.RunStateful
 // gives it a partition's messages and keeps its snapshots; pulsarx.ReplayStateful gives it what a topic holds.
 //
 // # Watermarks

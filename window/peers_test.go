@@ -79,7 +79,8 @@ func peerRun(tb testing.TB, a Assigner, keys, from, step, n int64, prefetched bo
 
 // BenchmarkPeers has Flink and bytewax process the same events beside this package, and checks that all count the same. Flink runs
 // source, window and sink chained in one thread, without an exchange and checkpoints; this package gets one processor, on which its
-// garbage collector runs as well, and gets its events 32 at a time, with Prefetch. 2cores is two operators with half of the keys and events each, in two goroutines.
+// garbage collector runs as well, and gets its events 32 at a time, with Prefetch. 2cores is two operators with half of the keys and events
+// each, in two goroutines. x-flink and the like say how many times as fast this package is.
 //
 // A pass is short: TIDEMARK_BENCH_EVENTS=5000000 measures what the JVM does when it is warm.
 func BenchmarkPeers(b *testing.B) {
