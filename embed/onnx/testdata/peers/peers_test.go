@@ -20,7 +20,7 @@ import (
 )
 
 // BenchmarkHugot embeds the same texts with all-MiniLM-L6-v2, on one thread a run, here and with hugot v0.7.0, the newest that Go 1.25
-// builds, and prints how many times its texts a second of processor time ours are. Vectors must be the same but for the rounding of the
+// builds, and prints how many times its texts a second ours are, by the clock and of processor time. Vectors must be the same but for the rounding of the
 // weights in hugot's graph.
 //
 // hugot has two backends for CPUs. go is its own, GoMLX's simplego: it needs nothing else. ort is ONNX Runtime with
@@ -31,8 +31,9 @@ import (
 //
 // Its dependency tiktoken-rs comes by git there; version 0.9 of crates.io does as well. The library was built that way for the figures below.
 //
-// Runs on two CPUs of an AMD EPYC with AVX-512 VNNI: in fp32, 1.8 times ort in batches and 1.2 to 1.4 times one by one, 39 and 54 times go,
-// which pads to 128 tokens; in int8, 3.0 and 2.4 to 3.1 times ort, 64 and 94 times go.
+// One run on two CPUs of an AMD EPYC with AVX-512 VNNI, beside other work, so by processor time: in fp32 2.1 times ort in batches, 1.3 with
+// one caller, 1.8 with 8 and 2.2 with 64; in int8 4.1, 3.6, 3.7 and 4.1 times. The backend go pads to 128 tokens; ours was 43 and 51 times
+// it in fp32, 85 and 144 times in int8, in batches and with one caller.
 func BenchmarkHugot(b *testing.B) {
 	dir := folder(b)
 	texts := words(32)
