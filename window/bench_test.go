@@ -189,7 +189,7 @@ func BenchmarkSnapshot(b *testing.B) {
 // BenchmarkMemory has what Operator.Bytes says beside the growth of the heap, a key: of many keys with few windows each, and of few with many.
 // The heap has room that lists keep for more, which is not counted.
 //
-// On two cores of an AMD EPYC the heap was 1.2 times what is counted for tumbling windows, 300 a key, and 0.8 times it for one; 0.5 times it for
+// On two cores of an AMD EPYC the heap was 1.2 times what is counted for tumbling windows, 300 a key, and 0.7 times it for one; 0.5 times it for
 // slices, before the first have fired and merges are kept; equal for instants of PerEvent.
 func BenchmarkMemory(b *testing.B) {
 	for _, c := range []struct {

@@ -45,7 +45,7 @@ type Options struct {
 	// are interleaved; so it does for the other bounds. With a Spill, windows go there instead, and keys alone have half of it.
 	// What is counted: of a key, its bytes if it is a string, and about 100, 300 with slices, 400 with PerEvent; of a window 1.5 times the
 	// size of A, and about 110; of a slice twice the size of A, and about 30; of an instant of PerEvent three times the size of A, and about 140; and what a Sizer says.
-	// The heap that BenchmarkMemory has measured was 0.5 to 1.4 times that. The ids of ProcessID come on top, some 100 bytes each. Default 16 GiB;
+	// The heap that BenchmarkMemory has measured was 0.5 to 1.2 times that. The ids of ProcessID come on top, some 100 bytes each. Default 16 GiB;
 	// -1 is no bound.
 	MaxBytes int64
 	// MaxKeyBytes bounds a key with its windows in the same way; the key alone has half of it. Default 256 MiB; -1 is no bound, but a snapshot has room for 1 GiB.

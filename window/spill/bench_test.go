@@ -46,8 +46,9 @@ func clicks(n, keys int, skewed bool) []click {
 // it, and whose cache has a tenth of it; and, as what one would do without, in Pebble with a Get and a Set for each event and the same cache. The
 // heap is without that cache. Then all windows fire.
 //
-// What a Spill moves is a key with all of its windows, for an event and for each result. So it is for state of which most is used rarely: with few keys
-// nearly always it has many times the events of Pebble alone, which has more of them where every key is as frequent as another.
+// What a Spill moves is a key with all of its windows, for an event and for each result of a key that is not in memory. On a busy machine of two
+// cores that was slower than Pebble alone: 58 K and 22 K events/s against 254 K and 75 K where every key is as frequent as another, and 357 K and 141 K
+// against 487 K and 172 K where few are nearly always; memory had 0.8 M and 3.9 M. The heap was 16 MB instead of 53, and 10 instead of 15.
 func BenchmarkSpill(b *testing.B) {
 	const keys, events = 50_000, 400_000
 	const fits, tenth = 64 << 20, 1 << 20 // of some 10 MB of state
