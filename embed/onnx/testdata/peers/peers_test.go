@@ -20,8 +20,8 @@ import (
 )
 
 // BenchmarkHugot embeds the same texts with all-MiniLM-L6-v2, on one thread a run, here and with hugot v0.7.0, the newest that Go 1.25
-// builds, and prints how many times its texts a second ours are, by the clock and of processor time. Vectors must be the same but for the rounding of the
-// weights in hugot's graph.
+// builds, and prints how many times its texts a second ours are, by the clock and of processor time. Vectors
+// must be the same but for the rounding of the weights in hugot's graph.
 //
 // hugot has two backends for CPUs. go is its own, GoMLX's simplego: it needs nothing else. ort is ONNX Runtime with
 // the Rust tokenizers; it runs where the variable TOKENIZERS_LIBRARY names a folder with libtokenizers.a, which is built by cargo in a copy
