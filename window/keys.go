@@ -174,8 +174,10 @@ func (t *keyTable[K, A]) admits(own int64, limit int) bool {
 	return (limit < 0 || t.used < limit) && own <= m.keyLimit/2 && m.keys+own <= m.keysLimit && m.bytes()+own <= m.limit
 }
 
-// prefetch is how many keys are fetched from memory at once.
-const prefetch = 32
+const (
+	prefetch = 32      // keys that are fetched from memory at once
+	nearKeys = 1 << 11 // so many are near anyway, in the processor's second cache
+)
 
 // fetchHashes fetches the keys of some hashes, and what is in their place in the index.
 func (t *keyTable[K, A]) fetchHashes(hashes []uint32) {

@@ -26,8 +26,11 @@ func TestManyKeys(t *testing.T) {
 			t.Run(fmt.Sprint(name, a.kind, a.size, a.slide), func(t *testing.T) { manyKeys(t, r, a, key) })
 		}
 	}
-	manyKeys(t, r, Sliding(50, 10), func(i int) int32 { return int32(i-1000) * 7919 })
+	keys := manyKeys(t, r, Sliding(50, 10), func(i int) int32 { return int32(i-1000) * 7919 })
 	manyKeys(t, r, Tumbling(50), func(i int) uint64 { return uint64(i) << 45 })
+	if keys < nearKeys && spillTo == nil {
+		t.Errorf("with %d keys nothing is fetched", keys)
+	}
 }
 
 type keyed[K Key] struct {
@@ -35,7 +38,7 @@ type keyed[K Key] struct {
 	at  Timestamp
 }
 
-func manyKeys[K Key](t *testing.T, r *rand.Rand, a Assigner, key func(int) K) {
+func manyKeys[K Key](t *testing.T, r *rand.Rand, a Assigner, key func(int) K) (keys int) {
 	t.Helper()
 	op, err := New(func(e keyed[K]) K { return e.key }, a, aggregate.Count[keyed[K]](),
 		spilling(Options{Watermark: BoundedOutOfOrderness(8)}))
@@ -63,6 +66,7 @@ func manyKeys[K Key](t *testing.T, r *rand.Rand, a Assigner, key func(int) K) {
 			t.Fatal(outcome)
 		}
 	}
+	keys = op.keys.used
 	op.Finish(emit)
 	want := recount(a, events)
 	if len(got) != len(want) {
@@ -76,6 +80,7 @@ func manyKeys[K Key](t *testing.T, r *rand.Rand, a Assigner, key func(int) K) {
 	if n := op.Keys(); n != 0 {
 		t.Errorf("%d keys are left", n)
 	}
+	return keys
 }
 
 func recount[K Key](a Assigner, events []keyed[K]) []Result[K, int64] {

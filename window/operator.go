@@ -177,9 +177,12 @@ func (o *Operator[K, V, A, R]) take(s *progress, t Timestamp, id string, v V, em
 }
 
 // Prefetch says which events Process gets next, some tens of them, such as those of a message batch. It brings what their keys have nearer to
-// the processor, which then waits for memory once and not for each event: with some ten thousand keys and more, events cost less. It
-// changes nothing, and what comes need not be what it was told.
+// the processor, which then waits for memory once and not for each event: with some ten thousand keys and more, events cost less, and with
+// few it does nothing. What comes need not be what it was told.
 func (o *Operator[K, V, A, R]) Prefetch(vs ...V) {
+	if o.keys.used < nearKeys {
+		return
+	}
 	var hashes [prefetch]uint32
 	for some := range slices.Chunk(vs, prefetch) {
 		for i := range some {
