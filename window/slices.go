@@ -457,7 +457,9 @@ func (o *Operator[K, V, A, R]) fireWindow(r ranked, n int64, emit func(Result[K,
 	s.changed = true
 	value := o.emitShared(s, n, OnTime, emit)
 	whole, until := o.carries(s, n)
-	o.pruneCells(r.id, s, z.kept)
+	before := o.keys.weight(s)
+	o.pruneCells(r.id, c, z.kept)
+	o.keys.account(r.id, s, before)
 	if c.due, c.waits = o.nextDue(s, n+1); !c.waits {
 		o.cleanCells(r.id, c)
 		return
@@ -506,15 +508,9 @@ func (o *Operator[K, V, A, R]) nextDue(s *slot[K, A], n int64) (int64, bool) {
 }
 
 // pruneCells drops a key's cells before a slice.
-func (o *Operator[K, V, A, R]) pruneCells(id int32, s *slot[K, A], slice int64) {
-	n := len(s.cells.live())
-	o.forgetCells(id, s.cells, slice)
-	s.cells.prune(slice)
-	left := len(s.cells.live())
-	o.keys.memory.windows -= o.keys.memory.slice * int64(n-left)
-	if left == 0 && s.empty() {
-		o.keys.vacate(id, s)
-	}
+func (o *Operator[K, V, A, R]) pruneCells(id int32, c *cells[A], slice int64) {
+	o.forgetCells(id, c, slice)
+	c.prune(slice)
 }
 
 // forgetCells notes that the cells before a slice go.
@@ -530,8 +526,7 @@ func (o *Operator[K, V, A, R]) forgetCells(id int32, c *cells[A], slice int64) {
 
 // settleCells drops the slices whose last window is over, and sees to it that the rest will be.
 func (o *Operator[K, V, A, R]) settleCells(id int32, c *cells[A], at Timestamp) {
-	o.forgetCells(id, c, o.sliding.firstKept(at)*o.sliding.per)
-	c.prune(o.sliding.firstKept(at) * o.sliding.per)
+	o.pruneCells(id, c, o.sliding.firstKept(at)*o.sliding.per)
 	if c.cleaning <= at {
 		c.cleaning = noTimer
 	}
