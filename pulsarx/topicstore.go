@@ -224,8 +224,9 @@ func adminTemporary(err error, status int) error {
 
 // A topic has chunks of checkpoints, and heads. A checkpoint is written under the keys of one of two slots, 0/0, 0/1 ... or 1/0, 1/1 ...,
 // the one that does not have the checkpoint that counts; then a head, of the key head, says that this one counts. So the chunks of the
-// one that counts are always the newest of their keys, and compaction leaves them. What is appended goes on in its slot. Every message has the head that counts with it in a
-// property, so that the last message tells it, also where a save was cut off. None is a tombstone: it would not be left at the end.
+// one that counts are always the newest of their keys, and compaction leaves them. What is appended goes on in its slot. Every message
+// has the head that counts with it in a property, so that the last message tells it, also where a save was cut off. None is a
+// tombstone: it would not be left at the end.
 
 const (
 	headKey      = "head"
