@@ -63,13 +63,11 @@ func (o *Operator[K, V, A, R]) fire(emit func(Result[K, R])) {
 		if !timed {
 			break
 		}
-		b := o.timers.take()
-		if o.assigner.kind == perEvent {
-			o.fireTrails(at, b.ids, emit)
+		if ids := o.timers.take(); o.assigner.kind == perEvent {
+			o.fireTrails(at, ids, emit)
 		} else {
-			o.fireEntries(at, b.ids, emit)
+			o.fireEntries(at, ids, emit)
 		}
-		o.timers.release(b)
 		o.spill()
 	}
 	o.spill()

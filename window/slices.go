@@ -371,9 +371,8 @@ func (c *carried[K, R]) ranked() ranked { return ranked{c.prefix, c.id} }
 // fireShared fires the windows that end at an instant, in the order of their keys.
 func (o *Operator[K, V, A, R]) fireShared(at Timestamp, emit func(Result[K, R])) {
 	z := o.sliding
-	b := z.timers.take()
 	z.kept = z.firstKept(at) * z.per
-	fresh := o.keys.inOrder(b.ids)
+	fresh := o.keys.inOrder(z.timers.take())
 	o.keys.fetch(fresh[:len(fresh)%prefetch])
 	if len(o.carried.list) > 0 && z.window(o.carried.window).last() == at {
 		fresh = o.fireCarried(fresh, at, emit)
@@ -381,12 +380,11 @@ func (o *Operator[K, V, A, R]) fireShared(at Timestamp, emit func(Result[K, R]))
 	for len(fresh) > 0 {
 		fresh = o.fireFirst(fresh, at, emit)
 	}
-	z.timers.release(b)
 	c := &o.carried
 	c.list, c.next, c.common = c.next, c.list, len(o.keys.order.common)
 	clear(c.next)
 	if c.next = c.next[:0]; len(c.list) > 0 {
-		z.timers.bucket(z.window(c.window).last())
+		z.timers.add(z.window(c.window).last(), nobody)
 	}
 }
 

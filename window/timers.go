@@ -1,104 +1,140 @@
 package window
 
-// timers are the instants of event time at which keys are due to be looked at. Keys that are due together share a bucket, since most
-// windows end together.
+import (
+	"cmp"
+	"math/bits"
+	"slices"
+)
+
+// timers are the instants of event time at which keys are due to be looked at: a radix heap. Instants are numbers of eleven digits, and a
+// timer is in the level of the highest digit in which it differs from the instant that was taken last, in the slot of its own digit there:
+//
+//	taken last 5 2 3 7      5 2 3 9    level 0, slot 9
+//	                        5 2 8 1    level 1, slot 8
+//	                        7 1 1 4    level 3, slot 7
+//
+// So the first is in the first slot of the lowest level that has any. When it is taken, the others of its slot move down: a timer moves at
+// most once for each level, mostly two or three times, and nothing is compared but within a slot.
 type timers struct {
-	heap    []Timestamp // of the buckets
-	buckets map[Timestamp]*bucket
-	spare   []*bucket
-	at      Timestamp // the bucket used last
-	last    *bucket
+	nodes   []timer
+	free    int32 // the first node without a timer; the others follow
+	count   int
+	last    Timestamp // taken last
+	least   Timestamp // of all
+	filled  uint32    // levels that have timers
+	levels  [(64 + digitBits - 1) / digitBits]level
+	overdue []timer // those before last, which are due at once: the first of them last
+	ids     []int32 // what was taken last
 }
 
-// bucket has keys in the order of their coming.
-type bucket struct{ ids []int32 }
+const (
+	digitBits = 6
+	digits    = 1 << digitBits
+)
 
-func newTimers() timers { return timers{buckets: make(map[Timestamp]*bucket)} }
-
-func (t *timers) bucket(at Timestamp) *bucket {
-	if t.last != nil && t.at == at {
-		return t.last
-	}
-	b := t.buckets[at]
-	if b == nil {
-		if n := len(t.spare); n > 0 {
-			b, t.spare = t.spare[n-1], t.spare[:n-1]
-		} else {
-			b = &bucket{}
-		}
-		t.buckets[at] = b
-		t.push(at)
-	}
-	t.at, t.last = at, b
-	return b
+type timer struct {
+	at   Timestamp
+	id   int32
+	next int32 // of its slot
 }
 
+type level struct {
+	filled uint64            // slots that have timers
+	first  [digits]int32     // of each slot
+	least  [digits]Timestamp // of each slot
+}
+
+// nobody is no node, and the id of a timer that is for no key.
+const nobody = -1
+
+func newTimers() timers { return timers{free: nobody, last: MinTimestamp, least: MaxTimestamp} }
+
+// add makes a key due at an instant; one that is nobody makes only the instant.
 func (t *timers) add(at Timestamp, id int32) {
-	b := t.bucket(at)
-	b.ids = append(b.ids, id)
-}
-
-// next is when the first bucket is due; false without one.
-func (t *timers) next() (Timestamp, bool) {
-	if len(t.heap) == 0 {
-		return MaxTimestamp, false
+	t.least = min(t.least, at)
+	t.count++
+	if at < t.last {
+		i, _ := slices.BinarySearchFunc(t.overdue, at, func(x timer, at Timestamp) int { return cmp.Compare(at, x.at) })
+		t.overdue = slices.Insert(t.overdue, i, timer{at: at, id: id})
+		return
 	}
-	return t.heap[0], true
-}
-
-// take removes the first bucket; give it back with release.
-func (t *timers) take() *bucket {
-	at := t.pop()
-	b := t.buckets[at]
-	delete(t.buckets, at)
-	if t.last == b {
-		t.last = nil
+	n := t.free
+	if n == nobody {
+		n = int32(len(t.nodes))
+		t.nodes = append(t.nodes, timer{})
+	} else {
+		t.free = t.nodes[n].next
 	}
-	return b
+	t.nodes[n].at, t.nodes[n].id = at, id
+	t.place(n)
 }
 
-// spareBuckets bounds what is kept for reuse.
-const spareBuckets = 4096
-
-func (t *timers) release(b *bucket) {
-	if len(t.spare) < spareBuckets {
-		b.ids = b.ids[:0]
-		t.spare = append(t.spare, b)
+// place puts a node into its slot.
+func (t *timers) place(n int32) {
+	node := &t.nodes[n]
+	l := (bits.Len64(uint64(node.at^t.last)|1) - 1) / digitBits
+	digit := (uint64(node.at) ^ 1<<63) >> (l * digitBits) % digits
+	level := &t.levels[l]
+	if level.filled&(1<<digit) == 0 {
+		t.filled |= 1 << l
+		level.filled |= 1 << digit
+		level.first[digit], level.least[digit] = nobody, node.at
 	}
+	node.next, level.first[digit] = level.first[digit], n
+	level.least[digit] = min(level.least[digit], node.at)
 }
 
-func (t *timers) push(at Timestamp) {
-	t.heap = append(t.heap, at)
-	h, i := t.heap, len(t.heap)-1
-	for i > 0 {
-		up := (i - 1) / 2
-		if h[up] <= h[i] {
-			break
+// next is the first instant; MaxTimestamp and false without one.
+func (t *timers) next() (Timestamp, bool) { return t.least, t.count > 0 }
+
+// take removes the first instant and returns its keys, until the next call. There is one.
+func (t *timers) take() []int32 {
+	t.ids = t.ids[:0]
+	if len(t.overdue) > 0 {
+		t.takeOverdue()
+	} else {
+		t.takeFirst()
+	}
+	t.count -= len(t.ids)
+	t.ids = slices.DeleteFunc(t.ids, func(id int32) bool { return id == nobody })
+	switch n := len(t.overdue); {
+	case n > 0:
+		t.least = t.overdue[n-1].at
+	case t.count > 0:
+		l := &t.levels[bits.TrailingZeros32(t.filled)]
+		t.least = l.least[bits.TrailingZeros64(l.filled)]
+	default:
+		t.least = MaxTimestamp
+	}
+	return t.ids
+}
+
+func (t *timers) takeOverdue() {
+	n := len(t.overdue)
+	for ; n > 0 && t.overdue[n-1].at == t.least; n-- {
+		t.ids = append(t.ids, t.overdue[n-1].id)
+	}
+	t.overdue = t.overdue[:n]
+}
+
+// takeFirst takes the first timers of the first slot, and moves the others down.
+func (t *timers) takeFirst() {
+	l := bits.TrailingZeros32(t.filled)
+	level := &t.levels[l]
+	digit := bits.TrailingZeros64(level.filled)
+	if level.filled &^= 1 << digit; level.filled == 0 {
+		t.filled &^= 1 << l
+	}
+	t.last = level.least[digit]
+	for n := level.first[digit]; n != nobody; {
+		node := &t.nodes[n]
+		next := node.next
+		if node.at == t.last {
+			t.ids = append(t.ids, node.id)
+			node.next, t.free = t.free, n
+		} else {
+			t.place(n)
 		}
-		h[up], h[i] = h[i], h[up]
-		i = up
+		n = next
 	}
-}
-
-func (t *timers) pop() Timestamp {
-	h := t.heap
-	top, n := h[0], len(h)-1
-	h[0] = h[n]
-	h = h[:n]
-	t.heap = h
-	for i := 0; ; {
-		down := 2*i + 1
-		if down >= n {
-			break
-		}
-		if down+1 < n && h[down+1] < h[down] {
-			down++
-		}
-		if h[i] <= h[down] {
-			break
-		}
-		h[i], h[down] = h[down], h[i]
-		i = down
-	}
-	return top
 }
