@@ -7,6 +7,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -155,7 +156,11 @@ func (b *Broker) serveAdmin(serve adminFunc, r *http.Request) (any, error) {
 	if err != nil || len(body) > maxAdminBody {
 		return nil, adminRefuse(http.StatusBadRequest, "Body cannot be read, or is larger than %d bytes", maxAdminBody)
 	}
-	q := &adminRequest{Request: r, sub: r.PathValue("sub"), body: body}
+	sub, err := url.QueryUnescape(r.PathValue("sub")) // a second time, as Pulsar does
+	if err != nil {
+		return nil, err
+	}
+	q := &adminRequest{Request: r, sub: sub, body: body}
 	if local := r.PathValue("topic"); local != "" {
 		q.topic, err = parseTopic(q.domain() + "://" + q.namespaceName() + "/" + local)
 		if err != nil {

@@ -89,6 +89,37 @@ func TestAll(t *testing.T) {
 	}
 }
 
+// TestOddNames: names with what has a meaning in URLs are those of what is made, read and deleted.
+func TestOddNames(t *testing.T) {
+	for name, start := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := start(t)
+			c := s.client(t)
+			n := topology.Namespace{Permissions: map[string][]string{}, Topics: map[string]topology.Topic{}}
+			want := one(tenantName(t, c), n)
+			for i, odd := range []string{"ä b+c", "a%2Fb?c#d;e=f&g", `"{[\]}"%`} {
+				n.Permissions[odd+"/x"] = []string{"produce"}
+				n.Topics[odd] = topology.Topic{
+					Partitions: i, Policies: topology.Policies{TTL: topology.Hour}, Permissions: map[string][]string{odd + "/y": {"consume"}},
+					Subscriptions: map[string]topology.Subscription{odd: {Replicated: topology.On, DeadLetter: &topology.DeadLetter{}}},
+				}
+			}
+			apply(t, c, want, topology.Options{})
+			strict := topology.Options{DeleteUndeclared: true, ResetUndeclared: true}
+			if p := plan(t, c, want, strict); !p.Empty() {
+				t.Errorf("more is there than was declared:\n%s", p)
+			}
+			for odd, topic := range n.Topics {
+				topic.Permissions, topic.Subscriptions = nil, map[string]topology.Subscription{}
+				n.Topics[odd] = topic
+			}
+			apply(t, c, want, strict)
+			clear(n.Topics)
+			apply(t, c, want, strict)
+		})
+	}
+}
+
 // parsed writes and reads a declaration.
 func parsed(tb testing.TB, t topology.Topology) topology.Topology {
 	tb.Helper()

@@ -88,25 +88,23 @@ func (r *Retention) UnmarshalYAML(n *yaml.Node) error {
 	case n.Kind != yaml.MappingNode:
 		return at(n, fmt.Errorf("%q is no retention: infinite, none, or time and size", n.Value))
 	}
+	var fields map[string]string
+	if err := n.Decode(&fields); err != nil {
+		return err
+	}
 	*r = Retention{}
-	seen := map[string]bool{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], n.Content[i+1]
-		if seen[key.Value] {
-			return at(key, fmt.Errorf("%s stands twice", key.Value))
-		}
-		seen[key.Value] = true
+	for name, value := range inOrder(fields) {
 		var err error
-		switch key.Value {
+		switch name {
 		case "time":
-			err = r.Time.UnmarshalYAML(value)
+			r.Time, err = ParseDuration(value)
 		case "size":
-			err = r.Size.UnmarshalYAML(value)
+			r.Size, err = ParseSize(value)
 		default:
-			err = at(key, fmt.Errorf("field %s not found in type topology.Retention", key.Value))
+			err = fmt.Errorf("field %s not found in type topology.Retention", name)
 		}
 		if err != nil {
-			return err
+			return at(n, err)
 		}
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -282,8 +283,9 @@ func (r *reader) subscriptions(ctx context.Context, name topicName, t *Topic) er
 	return nil
 }
 
+// subscriptionPath escapes the name twice, since Pulsar takes the escapes out twice.
 func subscriptionPath(name topicName, sub string) string {
-	return name.path() + admin.Path("subscription", sub)
+	return name.path() + admin.Path("subscription", url.QueryEscape(sub))
 }
 
 // isolation are the policies of a cluster.

@@ -72,7 +72,7 @@ func TestParseErrors(t *testing.T) {
 		"tenants:\n  a:\n    namespaces:\n      n:\n        ttl: 7\n":                                                      {"line 5: \"7\" is no duration"},
 		"tenants:\n  a:\n    namespaces:\n      n:\n        ttl: [7d]\n":                                                   {"line 5: \"\" is no duration"},
 		"tenants:\n  a:\n    namespaces:\n      n:\n        retention: {tim: 7d}\n":                                        {"line 5: field tim not found"},
-		"tenants:\n  a:\n    namespaces:\n      n:\n        retention: {time: 7d, time: 8d}\n":                             {"line 5: time stands twice"},
+		"tenants:\n  a:\n    namespaces:\n      n:\n        retention: {time: 7d, time: 8d}\n":                             {`line 5: mapping key "time" already defined at line 5`},
 		"tenants:\n  a:\n    namespaces:\n      n:\n        retention: forever\n":                                          {"line 5: \"forever\" is no retention"},
 		"tenants:\n  a:\n    namespaces:\n      n:\n        deduplication: maybe\n        maxTopics: -3\n        nix: 1\n": {"line 5: \"maybe\" is neither on nor off", "line 6: \"-3\" is no count", "line 7: field nix"},
 		"tenants:\n  a:\n    namespaces:\n      n:\n        compactionThreshold: 1 GiB\n":                                  {"line 5: \"1 GiB\" is no size"},
@@ -121,11 +121,12 @@ func TestAliasBomb(t *testing.T) {
 // TestValidate: all that is wrong, each with its path.
 func TestValidate(t *testing.T) {
 	for text, want := range map[string]string{
-		"tenants: {'': {}}":                   `tenants..name: "" may have letters`,
-		"tenants: {a/b: {}}":                  `tenants.a/b.name: "a/b" may have`,
-		"tenants: {a: {admins: ['']}}":        "tenants.a.admins[0] is empty",
-		"isolation: {'c d': {p: {}}}":         `isolation.c d.p.name: "c d" may have`,
-		"isolation: {c: {p: {primary: [x]}}}": "isolation.c.p.namespaces is empty",
+		"tenants: {'': {}}":                    `tenants..name: "" may have letters`,
+		"tenants: {a/b: {}}":                   `tenants.a/b.name: "a/b" may have`,
+		"tenants: {a: {admins: ['']}}":         "tenants.a.admins[0] is empty",
+		"isolation: {'c d': {p: {}}}":          `isolation.c d.p.name: "c d" may have`,
+		"tenants: {..: {namespaces: {.: {}}}}": `tenants....name: ".." cannot stand in a URL`,
+		"isolation: {c: {p: {primary: [x]}}}":  "isolation.c.p.namespaces is empty",
 		"isolation: {c: {p: {namespaces: [x], primary: [x], usageThreshold: 101}}}": "usageThreshold from 0 to 100, not 0 and 101",
 	} {
 		invalid(t, text, want)
@@ -170,6 +171,15 @@ func TestValidate(t *testing.T) {
 		"topics: {a/b: {}}":                                                              `topics.a/b.name: "a/b" is no topic's local name`,
 		"topics: {x-partition-0: {}}":                                                    "topics.x-partition-0.name: \"x-partition-0\" is one partition's",
 		"topics: {__change_events: {}}":                                                  "is the system's",
+		"topics: {.: {}}":                                                                `topics...name: "." cannot stand in a URL`,
+		"topics: {x: {subscriptions: {..: {}}}}":                                         `subscriptions....name: ".." cannot stand in a URL`,
+		"permissions: {..: [produce]}":                                                   `permissions: ".." cannot stand in a URL`,
+		"ttl: 0s":                                                                        `line 1: "0s" declares nothing: leave it out, or say infinite`,
+		"maxConsumers: 0":                                                                `"0" declares nothing`,
+		"compactionThreshold: 0B":                                                        `"0B" declares nothing`,
+		"retention: {time: 1d, time: 2d}":                                                "already defined at line 1",
+		"retention: {time: 1d, sizes: 2GiB}":                                             "line 1: field sizes not found in type topology.Retention",
+		"retention: {time: [1d]}":                                                        "line 1",
 		"topics: {x: {partitions: -1}}":                                                  "topics.x.partitions is -1, want 0 to 10000",
 		"topics: {x: {partitions: 100000}}":                                              "topics.x.partitions is 100000",
 		"topics: {x: {reset: [maxTopics]}}":                                              `topics.x.reset: "maxTopics" is no policy here`,
@@ -227,6 +237,7 @@ func TestYAML(t *testing.T) {
 	for text, want := range map[string]topology.Retention{
 		"infinite": {Time: topology.Infinite, Size: topology.Infinite}, "none": {}, "{time: 7d}": {Time: topology.Week}, "{size: 1GiB}": {Size: topology.GiB},
 		"{time: infinite, size: infinite}": {Time: topology.Infinite, Size: topology.Infinite}, "{}": {},
+		"{time: 0, size: 0}": {}, "{<<: {size: 1GiB, time: 1d}, time: 7d}": {Time: topology.Week, Size: topology.GiB},
 	} {
 		got := parse(t, "tenants: {t: {namespaces: {n: {retention: "+text+"}}}}").Tenants["t"].Namespaces["n"].Retention
 		if got == nil || *got != want {
@@ -236,6 +247,10 @@ func TestYAML(t *testing.T) {
 	merged := parse(t, "tenants: {t: {namespaces: {n: {topics: {x: &x {partitions: 2, ttl: 1h}, y: {<<: *x, partitions: 4}}}}}}").Tenants["t"].Namespaces["n"]
 	if y := merged.Topics["y"]; y.Partitions != 4 || y.TTL != topology.Hour {
 		t.Errorf("%+v", y)
+	}
+	shared := parse(t, "tenants: {t: {namespaces: {n: {ttl: &d 7d, retention: {time: *d}}}}}").Tenants["t"].Namespaces["n"]
+	if shared.Retention.Time != topology.Week {
+		t.Errorf("%+v", shared.Retention)
 	}
 	on := parse(t, "tenants: {t: {namespaces: {n: {deduplication: true, schemaValidation: false, topics: {x: }}}}}").Tenants["t"].Namespaces["n"]
 	if on.Deduplication != topology.On || on.SchemaValidation != topology.Off || len(on.Topics) != 1 {

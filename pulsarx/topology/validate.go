@@ -57,12 +57,21 @@ var entity = regexp.MustCompile(`^[-=:.\w]+$`)
 const maxPartitions = 10_000
 
 func (c *check) name(name string) {
+	c.step("name", name)
 	if !entity.MatchString(name) {
 		c.fail("name: %q may have letters, digits and -=:._ only", name)
 	}
 }
 
+// step refuses names that the path of a request cannot hold: servers and proxies take them for this folder and the one above.
+func (c *check) step(field, name string) {
+	if name == "." || name == ".." {
+		c.fail("%s: %q cannot stand in a URL", field, name)
+	}
+}
+
 func (c *check) topicName(name string) {
+	c.step("name", name)
 	switch {
 	case name == "" || strings.ContainsAny(name, "/\x00") || strings.TrimSpace(name) != name:
 		c.fail("name: %q is no topic's local name, without tenant and namespace", name)
@@ -119,6 +128,7 @@ func (c *check) topic(name string, t Topic) {
 	c.permissions(t.Permissions)
 	for name, s := range inOrder(t.Subscriptions) {
 		c.in("subscriptions."+name, func() {
+			c.step("name", name)
 			if name == "" || strings.HasPrefix(name, "__") || strings.HasPrefix(name, "pulsar.") {
 				c.fail("name: %q is no subscription's, or the system's", name)
 			}
@@ -156,6 +166,7 @@ var actions = []string{"produce", "consume", "functions", "sources", "sinks", "p
 
 func (c *check) permissions(p map[string][]string) {
 	for role, may := range inOrder(p) {
+		c.step("permissions", role)
 		if role == "" {
 			c.fail("permissions: a role is empty")
 		}

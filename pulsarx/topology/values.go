@@ -84,6 +84,15 @@ func (d *Duration) UnmarshalYAML(n *yaml.Node) (err error) {
 	if *d, err = ParseDuration(n.Value); err != nil || n.Kind != yaml.ScalarNode {
 		return at(n, cmp.Or(err, badDuration(n.Value)))
 	}
+	return declares(n, *d)
+}
+
+// declares refuses 0, which would be passed over in silence, while Pulsar takes it for no limit in some places and for none at all in
+// others.
+func declares[T Duration | Size | Count](n *yaml.Node, v T) error {
+	if v == 0 {
+		return at(n, fmt.Errorf("%q declares nothing: leave it out, or say infinite", n.Value))
+	}
 	return nil
 }
 
@@ -164,7 +173,7 @@ func (s *Size) UnmarshalYAML(n *yaml.Node) (err error) {
 	if *s, err = ParseSize(n.Value); err != nil || n.Kind != yaml.ScalarNode {
 		return at(n, cmp.Or(err, badSize(n.Value)))
 	}
-	return nil
+	return declares(n, *s)
 }
 
 // MarshalYAML writes a Size.
@@ -192,7 +201,7 @@ func (c *Count) UnmarshalYAML(n *yaml.Node) error {
 		return at(n, fmt.Errorf("%q is no count: a number, or infinite", n.Value))
 	}
 	*c = Count(v)
-	return nil
+	return declares(n, *c)
 }
 
 // MarshalYAML writes a Count.

@@ -70,12 +70,12 @@ func Status(err error) int {
 	return 0
 }
 
-// Path joins the parts to a path, each escaped.
+// Path joins the parts to a path, each escaped. Pulsar takes a plus for a space.
 func Path(parts ...string) string {
 	var b strings.Builder
 	for _, part := range parts {
 		b.WriteByte('/')
-		b.WriteString(url.PathEscape(part))
+		b.WriteString(strings.ReplaceAll(url.PathEscape(part), "+", "%2B"))
 	}
 	return b.String()
 }
