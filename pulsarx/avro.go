@@ -45,10 +45,11 @@ type OneOf = avro.OneOf
 //	enum=RED|GREEN              a string type: the record's enum, named after the type, or after the field for string itself
 //
 // Messages are decoded with their writer's schema, resolved against this one as the Avro specification says, except that the
-// names of records, enums and fixed are not compared, so that ProductV1 reads as ProductV2 where their fields agree, and that
-// times are read in their writer's unit and decimals in their writer's scale. A field may become nullable or cease to be: a null that
-// the reader has no place for is an error of its message, and so are a branch of a union and a symbol of an enum that the reader
-// does not have, and a number that does not fit the Go type. A message without a schema version is taken as written with this schema.
+// names of records, enums and fixed are not compared, so that ProductV1 reads as ProductV2 where their fields agree (but a branch of a
+// writer's union is not read as what has the name of another one), and that times are read in their writer's unit and decimals in
+// their writer's scale. A field may become nullable or cease to be: a null that the reader has no place for is an error of its
+// message, and so are a branch of a union and a symbol of an enum that the reader does not have, and a number that does not fit the Go
+// type. A message without a schema version is taken as written with this schema.
 func Avro[T any]() AvroCodec[T] {
 	return AvroCodec[T]{&avroReader{typ: reflect.TypeFor[T](), text: schemaText[T](avroTags)}}
 }

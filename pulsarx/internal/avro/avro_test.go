@@ -250,7 +250,6 @@ func TestParse(t *testing.T) {
 		`{"type":"record","name":"R"}`: "without fields", `{"type":"record","name":"R","fields":[{"name":"a","type":"int"},{"name":"a","type":"int"}]}`: "two fields",
 		`{"type":"fixed","name":"F","size":-1}`: "size", `{"type":"enum","name":"E","symbols":["A","A"]}`: "symbol",
 		`{"type":"enum","name":"E","symbols":["A"],"default":"B"}`:                                                                                "no symbol",
-		`[{"type":"fixed","name":"F","size":1},{"type":"record","name":"R","fields":[{"name":"f","type":{"type":"fixed","name":"F","size":1}}]}]`: "defined twice",
 		`{"type":"bytes","logicalType":"decimal","precision":2000,"scale":1001}`:                                                                  "scale",
 	} {
 		for _, strict := range []bool{true, false} {
@@ -260,6 +259,7 @@ func TestParse(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
+		`[{"type":"fixed","name":"F","size":1},{"type":"record","name":"R","fields":[{"name":"f","type":{"type":"fixed","name":"F","size":1}}]}]`,
 		`{"type":"record","name":"Outer$Inner","fields":[]}`, `{"type":"record","name":"R","fields":[{"name":"a-b","type":"int"}]}`,
 		`{"type":"record","name":"R","fields":[{"name":"a","type":"int","default":"x"}]}`, `{"type":"enum","name":"E","symbols":["a b"]}`,
 		`{"type":"record","name":"R","fields":[{"name":"a","type":["null","int"],"default":1.5}]}`,

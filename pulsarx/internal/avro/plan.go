@@ -128,7 +128,7 @@ func (p *planner) value(w, r *Schema, t reflect.Type) (decodeFunc, error) {
 	case w.Kind == Union:
 		return p.fromUnion(w, r, t)
 	case r.Kind == Union:
-		return p.intoUnion(w, r, t)
+		return p.intoUnion(w, r, t, nil)
 	case w.Kind == Null && r.Kind != Null:
 		return nil, errNull
 	}
@@ -140,8 +140,9 @@ func (p *planner) fromUnion(w, r *Schema, t reflect.Type) (decodeFunc, error) {
 	branches := make([]decodeFunc, len(w.Branches))
 	var first error
 	resolved := len(branches) == 0
+	taken := namesakes(w, r)
 	for i, branch := range w.Branches {
-		decode, err := p.fromBranch(w, r, i, t)
+		decode, err := p.fromBranch(w, r, i, t, taken)
 		if err != nil {
 			err = fmt.Errorf("%s: %w", branch.TypeName(), err)
 			decode = func(*decoder, unsafe.Pointer) error { return err }
@@ -166,22 +167,45 @@ func (p *planner) fromUnion(w, r *Schema, t reflect.Type) (decodeFunc, error) {
 
 // fromBranch reads the i-th branch of the union w. Where both sides are the same union, it is mostly its own counterpart: a search for
 // each of a hostile writer's many branches among as many would take too long.
-func (p *planner) fromBranch(w, r *Schema, i int, t reflect.Type) (decodeFunc, error) {
+func (p *planner) fromBranch(w, r *Schema, i int, t reflect.Type, taken map[*Schema]bool) (decodeFunc, error) {
 	if w == r {
 		if decode, err := p.branch(w.Branches[i], r, i, t); err == nil {
 			return decode, nil
 		}
 	}
-	return p.value(w.Branches[i], r, t)
+	branch := w.Branches[i]
+	switch {
+	case r.Kind == Union:
+		return p.intoUnion(branch, r, t, taken)
+	case isOthers(branch, r, taken):
+		return nil, fmt.Errorf("%s is not read as %s", branch.TypeName(), r.TypeName())
+	}
+	return p.value(branch, r, t)
 }
 
+// namesakes are the reader's branches, or the schema that is none of a union, whose names the writer's union has too. Only they read what
+// has their names, and nothing else: what the reader does not have must not be taken for what it has.
+func namesakes(w, r *Schema) map[*Schema]bool {
+	branches := r.Branches
+	if r.Kind != Union {
+		branches = []*Schema{r}
+	}
+	taken := make(map[*Schema]bool, len(branches))
+	for _, branch := range branches {
+		taken[branch] = w == r || slices.ContainsFunc(w.Branches, func(b *Schema) bool { return likeness(b, branch) <= sameLastName })
+	}
+	return taken
+}
+
+func isOthers(w, r *Schema, taken map[*Schema]bool) bool { return taken[r] && likeness(w, r) == sameKind }
+
 // intoUnion reads what is no union as the first of the reader's branches that takes it: one of the same name before one of the
-// same type, and that before one that it is promoted to.
-func (p *planner) intoUnion(w, r *Schema, t reflect.Type) (decodeFunc, error) {
+// same type, and that before one that it is promoted to. The reader's branches that are taken are read from their namesakes alone.
+func (p *planner) intoUnion(w, r *Schema, t reflect.Type, taken map[*Schema]bool) (decodeFunc, error) {
 	var candidates []int
-	for rank := range 4 {
+	for rank := sameName; rank <= promoted; rank++ {
 		for i, branch := range r.Branches {
-			if likeness(w, branch) == rank {
+			if likeness(w, branch) == rank && !isOthers(w, branch, taken) {
 				candidates = append(candidates, i)
 			}
 		}
@@ -199,20 +223,28 @@ func (p *planner) intoUnion(w, r *Schema, t reflect.Type) (decodeFunc, error) {
 	return nil, err
 }
 
-// likeness ranks how alike two schemas are: 0 is most, 3 may still be promoted, 4 is not at all.
+// How alike two schemas are, the most first.
+const (
+	sameName = iota
+	sameLastName
+	sameKind
+	promoted
+	unlike
+)
+
 func likeness(w, r *Schema) int {
 	switch {
 	case w.Kind != r.Kind:
 		if slices.Contains(promotions[w.Kind], r.Kind) {
-			return 3
+			return promoted
 		}
-		return 4
+		return unlike
 	case w.Name == r.Name, slices.Contains(r.Aliases, w.Name):
-		return 0
+		return sameName
 	case lastName(w.Name) == lastName(r.Name):
-		return 1
+		return sameLastName
 	}
-	return 2
+	return sameKind
 }
 
 // promotions are the types that read each type besides itself.
@@ -318,12 +350,12 @@ func (p *planner) pointer(w, r *Schema, t reflect.Type) (decodeFunc, error) {
 // single resolves two schemas neither of which is a union.
 func (p *planner) single(w, r *Schema, t reflect.Type) (decodeFunc, error) {
 	switch {
+	case w.Kind != r.Kind && !slices.Contains(promotions[w.Kind], r.Kind):
+		return nil, fmt.Errorf("%s is not read as %s", w.TypeName(), r.TypeName())
 	case t.Kind() == reflect.Pointer:
 		return p.pointer(w, r, t)
 	case t.Kind() == reflect.Interface:
 		return p.dynamic(w, r, t)
-	case w.Kind != r.Kind && !slices.Contains(promotions[w.Kind], r.Kind):
-		return nil, fmt.Errorf("%s is not read as %s", w.TypeName(), r.TypeName())
 	}
 	var decode decodeFunc
 	var err error

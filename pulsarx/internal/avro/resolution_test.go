@@ -133,3 +133,33 @@ func TestTypeAliases(t *testing.T) {
 		}
 	}
 }
+
+// TestNamesakes: a branch that the reader lacks is not read as another branch, and a type without a name that both have is.
+func TestNamesakes(t *testing.T) {
+	enum := func(name string) string { return fmt.Sprintf(`{"type":"enum","name":%q,"symbols":["A"]}`, name) }
+	for _, c := range []struct{ writer, reader, says string }{
+		{"[" + enum("Size") + "," + enum("Color") + "]", enum("Color"), "Size is not read as Color"},
+		{"[" + enum("Size") + "," + enum("Color") + "]", `["null",` + enum("other.Color") + "]", "no branch of the reader's union takes Size"},
+		{"[" + enum("ColorV1") + `,"null"]`, `["null",` + enum("ColorV2") + "]", ""},
+		{"[" + enum("ColorV1") + `,"null"]`, enum("ColorV2"), ""},
+		{enum("ColorV1"), `["null",` + enum("ColorV2") + "]", ""},
+	} {
+		data := []byte{0, 0}
+		if c.writer[0] != '[' {
+			data = data[1:]
+		}
+		v, err := decodeAny([]byte(c.writer), []byte(c.reader), data)
+		if c.says == "" && (err != nil || v != "A") || c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says)) {
+			t.Errorf("%s as %s: %v, %v", c.writer, c.reader, v, err)
+		}
+	}
+}
+
+// TestNotNull: a null takes no bytes, and nothing else reads as one.
+func TestNotNull(t *testing.T) {
+	writer := `{"type":"record","name":"R","fields":[{"name":"a","type":"boolean"},{"name":"b","type":"int"}]}`
+	reader := `{"type":"record","name":"R","fields":[{"name":"a","type":"null"},{"name":"b","type":"int"}]}`
+	if v, err := decodeAny([]byte(writer), []byte(reader), []byte{1, 2}); err == nil {
+		t.Errorf("%v", v)
+	}
+}

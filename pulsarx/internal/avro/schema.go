@@ -308,7 +308,7 @@ func (p *parser) define(kind Kind, node map[string]any, space string) (*Schema, 
 			}
 		}
 	}
-	if p.named[full] != nil {
+	if p.named[full] != nil && p.strict { // Pulsar's older Python clients define a record wherever they use it
 		return nil, "", fmt.Errorf("%s is defined twice", full)
 	}
 	s := &Schema{Kind: kind, Name: full}
