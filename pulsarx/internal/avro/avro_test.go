@@ -249,8 +249,8 @@ func TestParse(t *testing.T) {
 		`["null","null"]`: "twice", `["null",["int"]]`: "inside", `{"type":"record","fields":[]}`: "without a name",
 		`{"type":"record","name":"R"}`: "without fields", `{"type":"record","name":"R","fields":[{"name":"a","type":"int"},{"name":"a","type":"int"}]}`: "two fields",
 		`{"type":"fixed","name":"F","size":-1}`: "size", `{"type":"enum","name":"E","symbols":["A","A"]}`: "symbol",
-		`{"type":"enum","name":"E","symbols":["A"],"default":"B"}`:                                                                                "no symbol",
-		`{"type":"bytes","logicalType":"decimal","precision":2000,"scale":1001}`:                                                                  "scale",
+		`{"type":"enum","name":"E","symbols":["A"],"default":"B"}`:               "no symbol",
+		`{"type":"bytes","logicalType":"decimal","precision":2000,"scale":1001}`: "scale",
 	} {
 		for _, strict := range []bool{true, false} {
 			if _, err := avro.Parse([]byte(text), strict); err == nil || !strings.Contains(err.Error(), says) {

@@ -197,7 +197,9 @@ func namesakes(w, r *Schema) map[*Schema]bool {
 	return taken
 }
 
-func isOthers(w, r *Schema, taken map[*Schema]bool) bool { return taken[r] && likeness(w, r) == sameKind }
+func isOthers(w, r *Schema, taken map[*Schema]bool) bool {
+	return taken[r] && likeness(w, r) == sameKind
+}
 
 // intoUnion reads what is no union as the first of the reader's branches that takes it: one of the same name before one of the
 // same type, and that before one that it is promoted to. The reader's branches that are taken are read from their namesakes alone.
