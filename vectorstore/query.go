@@ -15,7 +15,8 @@ import (
 
 // Query asks a [Store] for objects. It looks near vectors (Near, NearMulti or Targets), near an object (Object), for keywords (Text), or
 // both near vectors and for keywords (a hybrid search); or it lists what a Filter is true of, or everything page by page
-// (After). A Filter goes with all of them.
+// (After). A Filter goes with all of them; what it lists by itself comes in no order that is promised, so that After is the way to
+// page through it.
 //
 // A Store that cannot answer some part says so: the error is then [ErrUnsupported] and names the part. A Query that nobody can
 // answer is [ErrQuery], [ErrVector] or [ErrValue]. All of these are permanent.
@@ -57,7 +58,7 @@ type Query struct {
 	// Filter says which objects count.
 	Filter Filter
 	// After lists the objects that come after an id, in the order of the ids: from [First] on, and then from the last of the
-	// page before. [All] does it to the end. Nothing but Tenant, Filter, Limit and WithVectors goes with it.
+	// page before. [All] does it to the end, without a Filter. Nothing but Tenant, Filter, Limit and WithVectors goes with it.
 	After ID
 	// GroupBy puts together what is found, by a property.
 	GroupBy GroupBy
@@ -94,7 +95,7 @@ type Target struct {
 type Combination int
 
 // The combinations: the least distance, the sum, the mean, the sum after Weight, and the sum after Weight of distances that
-// are scaled to 0 to 1 among those found.
+// are scaled to 0 to 1 among those found (1 each, where all are equal).
 const (
 	Minimum Combination = iota
 	Sum
@@ -338,10 +339,13 @@ func groupNames(v any) []string {
 	}
 	var names []string
 	for i := range list.Len() {
-		names = append(names, groupNames(list.Index(i).Interface())...)
+		for _, name := range groupNames(list.Index(i).Interface()) {
+			if !slices.Contains(names, name) {
+				names = append(names, name)
+			}
+		}
 	}
-	slices.Sort(names)
-	if names = slices.Compact(names); len(names) == 0 {
+	if len(names) == 0 {
 		return []string{""}
 	}
 	return names

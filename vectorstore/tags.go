@@ -28,7 +28,8 @@ type Models struct {
 //	}
 //
 // A field with the tag is the property of the name before the comma, or, where that is empty, of the field's Go name in lower
-// case with underscores (UnitPrice: unit_price). A name "-" is no property. Fields without the tag are nothing.
+// case with underscores (UnitPrice: unit_price). A name "-" is no property. Fields without the tag are nothing. Package weaviate has
+// PropertiesOf, which makes a collection's properties of the same tags.
 //
 // A field with vector= is input of that vector: text (a string type, or a pointer to one; nil is empty) of one of
 // Models.Texts, or bytes (a []byte type) of one of Models.Images. Where several fields are the text of one vector, they stand
@@ -95,11 +96,8 @@ func (t *tagged) add(f reflect.StructField, tag string, m Models) error {
 	if !f.IsExported() {
 		return errors.New("is not exported")
 	}
-	name, options, _ := strings.Cut(tag, ",")
-	if name == "" {
-		name = underscored(f.Name)
-	}
-	if name != "-" {
+	_, options, _ := strings.Cut(tag, ",")
+	if name := PropertyName(f); name != "" {
 		if _, twice := t.properties[name]; twice {
 			return fmt.Errorf("property %q has two fields", name)
 		}
@@ -137,6 +135,20 @@ func (t *tagged) input(f reflect.StructField, vector string, m Models) error {
 	}
 	t.inputs[vector] = append(t.inputs[vector], f.Index)
 	return nil
+}
+
+// PropertyName returns the name of the property that [MappingOf] makes of a field, empty where it makes none. It is for those who make a
+// schema of the same struct.
+func PropertyName(f reflect.StructField) string {
+	tag, there := f.Tag.Lookup("store")
+	name, _, _ := strings.Cut(tag, ",")
+	switch {
+	case !there, name == "-":
+		return ""
+	case name == "":
+		return underscored(f.Name)
+	}
+	return name
 }
 
 // underscored turns UnitPrice into unit_price and HTTPCode into http_code.

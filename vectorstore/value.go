@@ -35,11 +35,12 @@ const maxValueDepth = 32
 //	slices and arrays of one of these types, []any    the slice of that type; an empty []any is a []string
 //	maps with text keys                               map[string]any
 //	structs                                           map[string]any of the exported fields, by the names of their json
-//	                                                  tags, else their Go names; embedded structs are fields
+//	                                                  tags, else their Go names; as in JSON, the fields of an embedded
+//	                                                  struct are the struct's own
 //
-// Everything else is an error that is [ErrValue]: other types, bytes, lists of several types or with nulls, integers beyond
-// int64, NaN and infinities, nesting beyond 32, and strings that are not valid UTF-8. So nothing is stored that would come
-// back as something else. A Store may be narrower and say so per object: in Weaviate integers beyond 2^53 belong in a text.
+// Methods count whether the value or a pointer to it has them. Everything else is an error that is [ErrValue]: other types, bytes, lists
+// of several types or with nulls, integers beyond int64, NaN and infinities, nesting beyond 32, and strings and names that are not valid
+// UTF-8. So nothing is stored that would come back as something else; -0 is 0. A Store may be narrower and say so per object: in Weaviate integers beyond 2^53 belong in a text.
 func Value(v any) (any, error) { return value(v, 0) }
 
 func value(v any, depth int) (any, error) {
@@ -77,7 +78,7 @@ func finite(f float64) (any, error) {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return nil, valueError("number is %v", f)
 	}
-	return f, nil
+	return f + 0, nil // which is 0 for -0: stores compare them by their bytes, or know no -0
 }
 
 func number(n json.Number) (any, error) {
@@ -118,7 +119,17 @@ func ownValue(r reflect.Value, depth int) (v any, ok bool, err error) {
 		}
 		return v, true, err
 	}
-	switch m := r.Interface().(type) {
+	if v, ok, err = ownMethod(r, r, depth); !ok && r.Kind() != reflect.Pointer && reflect.PointerTo(r.Type()).NumMethod() > 0 {
+		pointer := reflect.New(r.Type())
+		pointer.Elem().Set(r)
+		v, ok, err = ownMethod(pointer, r, depth)
+	}
+	return v, ok, err
+}
+
+// ownMethod returns what a method of m, which is r or a pointer to it, says.
+func ownMethod(m, r reflect.Value, depth int) (v any, ok bool, err error) {
+	switch m := m.Interface().(type) {
 	case time.Time:
 		return m, true, nil
 	case encoding.TextMarshaler:
@@ -250,22 +261,67 @@ func fromJSON(m json.Marshaler, depth int) (any, error) {
 // fields converts a struct.
 func fields(r reflect.Value, depth int) (any, error) {
 	out := map[string]any{}
-	for i := range r.NumField() {
-		f := r.Type().Field(i)
-		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if !f.IsExported() || f.Tag.Get("json") == "-" {
-			continue
-		}
-		item, err := value(r.Field(i).Interface(), depth+1)
-		if err != nil {
-			return nil, fmt.Errorf("field %s: %w", f.Name, err)
-		}
-		out[cmp.Or(name, f.Name)] = item
+	if err := addFields(out, r, depth); err != nil {
+		return nil, err
 	}
 	if len(out) == 0 {
 		return nil, valueError("type %v has no exported fields", r.Type())
 	}
 	return out, nil
+}
+
+func addFields(out map[string]any, r reflect.Value, depth int) error {
+	if depth > maxValueDepth {
+		return valueError("nested more than %d deep", maxValueDepth)
+	}
+	for i := range r.NumField() {
+		f, v := r.Type().Field(i), r.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Tag.Get("json") == "-":
+		case Embedded(f):
+			if v = reflect.Indirect(v); !v.IsValid() {
+				continue
+			}
+			inner := map[string]any{}
+			if err := addFields(inner, v, depth+1); err != nil {
+				return err
+			}
+			for name, item := range inner {
+				if _, there := out[name]; !there {
+					out[name] = item
+				}
+			}
+		case f.IsExported():
+			item, err := value(v.Interface(), depth+1)
+			if err != nil {
+				return fmt.Errorf("field %s: %w", f.Name, err)
+			}
+			out[cmp.Or(name, f.Name)] = item
+		}
+	}
+	return nil
+}
+
+// Embedded reports whether the fields of f, a struct that another embeds, are that one's own: in JSON it has no name, and it is no value
+// by itself, as a time or what has MarshalText is. It is for those who write a [Store].
+func Embedded(f reflect.StructField) bool {
+	t := f.Type
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	if !f.Anonymous || name != "" || t.Kind() != reflect.Struct || nullable(t) || t == reflect.TypeFor[Geo]() || t == reflect.TypeFor[Phone]() {
+		return false
+	}
+	for _, own := range []reflect.Type{
+		reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[driver.Valuer](), reflect.TypeFor[json.Marshaler](),
+	} {
+		if reflect.PointerTo(t).Implements(own) {
+			return false
+		}
+	}
+	return true
 }
 
 func object(r reflect.Value, depth int) (any, error) {
@@ -277,6 +333,9 @@ func object(r reflect.Value, depth int) (any, error) {
 	}
 	out := make(map[string]any, r.Len())
 	for it := r.MapRange(); it.Next(); {
+		if !utf8.ValidString(it.Key().String()) {
+			return nil, valueError("a name is not valid UTF-8")
+		}
 		item, err := value(it.Value().Interface(), depth+1)
 		if err != nil {
 			return nil, fmt.Errorf("%q: %w", it.Key().String(), err)

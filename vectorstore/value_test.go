@@ -73,6 +73,18 @@ func TestValue(t *testing.T) {
 			own  int
 		}{0.5, &now, nil, 1}, map[string]any{"lat": 0.5, "At": now}},
 		{[]struct{ A int }{{1}}, []map[string]any{{"A": int64(1)}}},
+		{struct {
+			base
+			*Maker
+			Last  *Maker `json:"last"`
+			Named Maker
+			*time.Location
+			Name string
+		}{base: base{ID: 1}, Maker: &Maker{"inner", 2}, Named: Maker{"x", 3}, Name: "outer"}, map[string]any{
+			"id": int64(1), "Name": "outer", "since": int64(2), "last": nil, "Named": map[string]any{"Name": "x", "since": int64(3)},
+		}},
+		{*big.NewInt(7), "7"},
+		{map[string]big.Int{"n": *big.NewInt(8)}, map[string]any{"n": "8"}},
 		{sql.NullString{String: "x", Valid: true}, "x"},
 		{sql.NullInt32{}, nil},
 		{cdc.Null[time.Time]{V: now, Valid: true}, now},
@@ -89,6 +101,9 @@ func TestValue(t *testing.T) {
 		if again, err := Value(got); err != nil || !reflect.DeepEqual(again, got) {
 			t.Errorf("Value of its own result %v is %v, error %v", got, again, err)
 		}
+	}
+	if zero, err := Value(math.Copysign(0, -1)); err != nil || math.Signbit(zero.(float64)) {
+		t.Errorf("-0 is %v, error %v", zero, err)
 	}
 }
 
@@ -117,7 +132,8 @@ func TestValueRefuses(t *testing.T) {
 		"more than 32 deep":               deep,
 		`"a": vectorstore`:                map[string]any{"a": func() {}},
 		"holds []string":                  [][]string{{"secret"}},
-		"type big.Int":                    *big.NewInt(1),
+		"a name is not valid":             map[string]any{"secret\xff": 1},
+		"textFails: no text":              textFails{},
 		"type complex128":                 1i,
 		"*vectorstore.textFails: no text": pointer(textFails{}),
 		"an integer is beyond int64":      json.Number("9223372036854775808"),
@@ -136,6 +152,15 @@ func TestValueRefuses(t *testing.T) {
 }
 
 type hidden struct{ a int }
+
+type base struct {
+	ID int `json:"id"`
+}
+
+type Maker struct {
+	Name  string
+	Since int `json:"since"`
+}
 
 type textFails struct{}
 

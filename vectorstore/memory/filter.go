@@ -2,6 +2,7 @@ package memory
 
 import (
 	"cmp"
+	"math"
 	"reflect"
 	"slices"
 	"strings"
@@ -132,17 +133,28 @@ func compare(a, b any) (order int, known bool) {
 		case int64:
 			return cmp.Compare(a, b), true
 		case float64:
-			return cmp.Compare(float64(a), b), true
+			return compareNumbers(a, b), true
 		}
 	case float64:
 		switch b := b.(type) {
 		case int64:
-			return cmp.Compare(a, float64(b)), true
+			return -compareNumbers(b, a), true
 		case float64:
 			return cmp.Compare(a, b), true
 		}
 	}
 	return 0, false
+}
+
+// compareNumbers compares exactly: a float64 of a may be another number.
+func compareNumbers(a int64, b float64) int {
+	switch {
+	case b >= 1<<63:
+		return -1
+	case b < -1<<63:
+		return 1
+	}
+	return cmp.Or(cmp.Compare(a, int64(b)), cmp.Compare(math.Trunc(b), b))
 }
 
 // like matches a text with a pattern of * and ?. It goes back to the last * alone, so that its time is at most the product of the

@@ -199,7 +199,7 @@ func combine(how vectorstore.Combination, targets []target, all []candidate, dis
 	n := len(targets)
 	if how == vectorstore.RelativeScore {
 		for t := range targets {
-			scale(len(all), func(i int) *float64 { return &distances[i*n+t] })
+			scale(len(all), 1, func(i int) *float64 { return &distances[i*n+t] })
 		}
 	}
 	for i := range all {
@@ -221,8 +221,8 @@ func combine(how vectorstore.Combination, targets []target, all []candidate, dis
 	}
 }
 
-// scale brings n values to 0 to 1. Where all are equal, they are 0.
-func scale(n int, at func(i int) *float64) {
+// scale brings n values to 0 to 1. Where all are equal, they are same.
+func scale(n int, same float64, at func(i int) *float64) {
 	if n == 0 {
 		return
 	}
@@ -231,8 +231,8 @@ func scale(n int, at func(i int) *float64) {
 		low, high = min(low, *at(i)), max(high, *at(i))
 	}
 	for i := range n {
-		if *at(i) -= low; high > low {
-			*at(i) /= high - low
+		if *at(i) = (*at(i) - low) / (high - low); high == low {
+			*at(i) = same
 		}
 	}
 }
@@ -240,9 +240,9 @@ func scale(n int, at func(i int) *float64) {
 // fuse makes one list of what is near and what has the keywords, with scores alone.
 func fuse(q vectorstore.Query, near, keywords []candidate) []candidate {
 	alpha := cmp.Or(q.Alpha, vectorstore.DefaultAlpha)
-	if !q.RankedFusion { // the best is 1, the worst 0
-		scale(len(near), func(i int) *float64 { return &near[i].distance })
-		scale(len(keywords), func(i int) *float64 { return &keywords[i].score })
+	if !q.RankedFusion { // the best is 1, the worst 0; where all are as good, each is the best
+		scale(len(near), 0, func(i int) *float64 { return &near[i].distance })
+		scale(len(keywords), 1, func(i int) *float64 { return &keywords[i].score })
 	}
 	scores := map[*entry]float64{}
 	slices.SortFunc(near, candidate.compare)
@@ -259,8 +259,6 @@ func fuse(q vectorstore.Query, near, keywords []candidate) []candidate {
 		part := c.score
 		if q.RankedFusion {
 			part = 1 / float64(ranks+i+1)
-		} else if keywords[0].score == keywords[len(keywords)-1].score {
-			part = 1 // all are as good as the best
 		}
 		scores[c.entry] += (1 - alpha) * part
 	}

@@ -170,7 +170,7 @@ func (b *selection) combined(how vectorstore.Combination, targets []vectorstore.
 		parts[i] = "(" + parts[i] + ")"
 		if how == vectorstore.RelativeScore {
 			d := parts[i]
-			parts[i] = fmt.Sprintf("coalesce((%s - min(%s) OVER ()) / nullif(max(%s) OVER () - min(%s) OVER (), 0), 0)", d, d, d, d)
+			parts[i] = fmt.Sprintf("coalesce((%s - min(%s) OVER ()) / nullif(max(%s) OVER () - min(%s) OVER (), 0), 1)", d, d, d, d)
 		}
 		if how == vectorstore.WeightedSum || how == vectorstore.RelativeScore {
 			parts[i] += " * " + b.arg(float64(targets[i].Weight)) + "::float8"

@@ -101,6 +101,35 @@ func queryFilters(t *testing.T, s vectorstore.Store) {
 	}
 }
 
+// queryLargeIntegers compares integers that have no float64 of their own, where the store holds them.
+func queryLargeIntegers(t *testing.T, s vectorstore.Store) {
+	for n, qty := range []int64{1 << 53, 1<<53 + 1, math.MaxInt64 - 1, math.MaxInt64} {
+		o := full(1 + n)
+		o.Properties["qty"] = qty
+		if err := s.Apply(t.Context(), []vectorstore.Mutation{upsert(o)}); errors.Is(err, vectorstore.ErrValue) {
+			t.Logf("the store does not hold %d: %v", qty, err)
+			return
+		} else if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, tt := range []struct {
+		f    vectorstore.Filter
+		want []int
+	}{
+		{vectorstore.Equal("qty", float64(1<<53)), []int{1}},
+		{vectorstore.Greater("qty", float64(1<<53)), []int{2, 3, 4}},
+		{vectorstore.Less("qty", float64(1<<53+2)), []int{1, 2}},
+		{vectorstore.GreaterOrEqual("qty", math.MaxInt64), []int{4}},
+		{vectorstore.LessOrEqual("qty", float64(math.MaxInt64)), []int{1, 2, 3, 4}}, // which is one more
+		{vectorstore.Greater("qty", -0.5), []int{1, 2, 3, 4}},
+	} {
+		if got := sorted(search(t, s, vectorstore.Query{Filter: tt.f})); !slices.Equal(got, idsOf(tt.want...)) {
+			t.Errorf("%+v: found %v, want %v", tt.f, got, idsOf(tt.want...))
+		}
+	}
+}
+
 func queryPlaces(t *testing.T, s vectorstore.Store) {
 	places := []vectorstore.Geo{{}, {Latitude: 52.520008, Longitude: 13.404954}, {Latitude: 52.39, Longitude: 13.06}, {Latitude: 48.137154, Longitude: 11.576124}, {Latitude: 52.5, Longitude: -179.9}}
 	for n := 1; n < len(places); n++ { // Berlin, Potsdam, Munich, and the other side of the earth

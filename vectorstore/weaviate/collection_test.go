@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/embed"
+	"github.com/tidemark-go/tidemark/embed/embedtest"
 	"github.com/tidemark-go/tidemark/internal/itemerror"
 	"github.com/tidemark-go/tidemark/vectorstore"
 )
@@ -213,7 +215,8 @@ func TestServerDynamicNeedsAsync(t *testing.T) {
 
 type inner struct {
 	Name string
-	At   *time.Time `weaviate:"at"`
+	At   *time.Time `json:"at" weaviate:",rangefilter"`
+	Skip any        `json:"-"`
 }
 
 type embedded struct {
@@ -239,7 +242,7 @@ type product struct {
 }
 
 func TestPropertiesOf(t *testing.T) {
-	nested := []Property{{Name: "name", DataType: Text}, {Name: "at", DataType: Date}}
+	nested := []Property{{Name: "Name", DataType: Text}, {Name: "at", DataType: Date, RangeFilter: true}}
 	want := []Property{
 		{Name: "shared", DataType: Boolean},
 		{Name: "product_id", DataType: Int, RangeFilter: true},
@@ -272,14 +275,84 @@ func TestServerPropertiesOf(t *testing.T) {
 	open(t, o)
 }
 
+// book has the tags of a mapping.
+type book struct {
+	base
+	Title   string  `store:",vector=text_vector" weaviate:"ignored,tokenization=field"`
+	Blurb   string  `store:"-,vector=text_vector"`
+	Maker   inner   `store:"made_by"`
+	Printed []inner `store:""`
+	Other   map[string]int
+}
+
+type base struct {
+	BookID int64 `cdc:"id,key" store:""`
+}
+
+// TestServerPropertiesOfMapping: the properties that a struct declares hold what the mapping of the same struct makes of it, objects too,
+// under the same names.
+func TestServerPropertiesOfMapping(t *testing.T) {
+	o := serverOptions(t)
+	var err error
+	if o.Properties, err = PropertiesOf[book](); err != nil {
+		t.Fatal(err)
+	}
+	nested := []Property{{Name: "Name", DataType: Text}, {Name: "at", DataType: Date, RangeFilter: true}}
+	want := []Property{
+		{Name: "book_id", DataType: Int},
+		{Name: "title", DataType: Text, Tokenization: Field},
+		{Name: "made_by", DataType: Object, Nested: nested},
+		{Name: "printed", DataType: ObjectArray, Nested: nested},
+	}
+	if !reflect.DeepEqual(o.Properties, want) {
+		t.Errorf("got %+v", o.Properties)
+	}
+	o.FixedProperties = true
+	s := open(t, o)
+	mapping, err := vectorstore.MappingOf[book](vectorstore.Models{Texts: map[string]embed.Embedder[string]{"text_vector": embedtest.New(2)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	when := time.Date(2024, 2, 29, 0, 0, 0, 0, time.UTC)
+	row := book{base: base{7}, Title: "Tides", Maker: inner{Name: "a", At: &when}, Printed: []inner{{Name: "b"}}}
+	apply(t, s, vectorstore.Mutation{Object: vectorstore.Object{Ref: vectorstore.Ref{ID: idOf(1)}, Properties: mapping.Properties(row)}})
+	got := get(t, s, 1).Properties
+	if !reflect.DeepEqual(got, map[string]any{
+		"book_id": int64(7), "title": "Tides", "made_by": map[string]any{"Name": "a", "at": when}, "printed": []map[string]any{{"Name": "b"}},
+	}) {
+		t.Errorf("stored %#v", got)
+	}
+	var have class
+	if err := s.conn.rest(t.Context(), http.MethodGet, "/v1/schema/"+s.collection, nil, &have); err != nil {
+		t.Fatal(err)
+	}
+	if differences := o.wanted().differences(have); len(differences) > 0 || len(have.Properties) != len(want)+2 {
+		t.Errorf("the server has %+v: %v", have.Properties, differences)
+	}
+	if nested := newProperties(have.Properties)["made_by"].nested; len(nested) != 2 {
+		t.Errorf("the server has added nested properties: %v", nested)
+	}
+}
+
 type recursive struct {
 	Next *recursive `json:"next"`
 }
 
+type embedsItself struct {
+	*embedsItself
+	A int
+}
+
 func TestPropertiesOfRefuses(t *testing.T) {
 	for want, properties := range map[string]func() ([]Property, error){
-		"is no struct":            PropertiesOf[int],
-		"contains itself":         PropertiesOf[recursive],
+		"is no struct":          PropertiesOf[int],
+		"contains itself":       PropertiesOf[recursive],
+		"embedsItself contains": PropertiesOf[embedsItself],
+		`in the object is "name"`: PropertiesOf[struct {
+			A struct {
+				Name string `json:"name" weaviate:"title"`
+			}
+		}],
 		"field M: map[string]int": PropertiesOf[struct{ M map[string]int }],
 		"field A: interface {}":   PropertiesOf[struct{ A any }],
 		"field L: [][]string":     PropertiesOf[struct{ L [][]string }],

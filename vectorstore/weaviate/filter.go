@@ -2,7 +2,9 @@ package weaviate
 
 import (
 	"fmt"
+	"math"
 	"reflect"
+	"time"
 
 	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
 
@@ -99,7 +101,7 @@ func setValue(to *pb.Filters, f vectorstore.Filter, element DataType) error {
 		to.TestValue = &pb.Filters_ValueText{ValueText: pattern}
 		return nil
 	}
-	scalar, err := encodeScalar(element, v)
+	scalar, err := operand(element, v)
 	if err != nil {
 		return err
 	}
@@ -116,6 +118,21 @@ func setValue(to *pb.Filters, f vectorstore.Filter, element DataType) error {
 	return nil
 }
 
+// The times that have a number of nanoseconds, by which the server compares dates.
+var earliest, latest = time.Unix(0, math.MinInt64), time.Unix(0, math.MaxInt64)
+
+// operand is what a property is compared with, as it is sent.
+func operand(element DataType, v any) (any, error) {
+	scalar, err := encodeScalar(element, v)
+	if err != nil || element != Date {
+		return scalar, err
+	}
+	if when, err := time.Parse(time.RFC3339Nano, scalar.(string)); err != nil || when.Before(earliest) || when.After(latest) {
+		return nil, valueError("a date beyond the years 1678 to 2261, which Weaviate does not compare with others")
+	}
+	return scalar, nil
+}
+
 func setValues(to *pb.Filters, element DataType, list reflect.Value) error {
 	if !list.IsValid() || list.Kind() != reflect.Slice || list.Len() == 0 {
 		return valueError("ContainsAny and ContainsAll need a list that is not empty")
@@ -123,7 +140,7 @@ func setValues(to *pb.Filters, element DataType, list reflect.Value) error {
 	items := make([]any, list.Len())
 	for i := range items {
 		var err error
-		if items[i], err = encodeScalar(element, list.Index(i).Interface()); err != nil {
+		if items[i], err = operand(element, list.Index(i).Interface()); err != nil {
 			return fmt.Errorf("item %d: %w", i, err)
 		}
 	}

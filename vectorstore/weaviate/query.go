@@ -22,10 +22,12 @@ var combinations = map[vectorstore.Combination]pb.CombinationMethod{
 	vectorstore.RelativeScore: pb.CombinationMethod_COMBINATION_METHOD_TYPE_RELATIVE_SCORE,
 }
 
-// Search answers every part of a query, but After with a Filter, groups of anything but what is near, and vectors of which the
-// server knows only approximately which are nearest, as HNSW does. It finds near several vectors by combining what it finds near
-// each, up to Limit, so that a small Limit may miss what is near only in the sum. Distances are in the measure of the vector's
-// index. A filter compares texts as their [Tokenization] cuts them: exactly with [Field] alone. A Limit beyond the server's
+// Search answers every part of a query; which vectors are nearest, the server knows only approximately in an index [HNSW]. It finds near
+// several vectors by combining what it finds near each, up to Limit, so that a small Limit may miss what is near only in the sum.
+// Distances are in the measure of the vector's index. A filter compares texts as their [Tokenization] cuts them: exactly with [Field]
+// alone, but for white space around them, which that drops. Dates are compared as the nanoseconds of 64 bits that the server makes of
+// them: one beyond 1677-09-22 to 2262-04-11 is refused in a filter ([vectorstore.ErrValue]), and one that is stored, such as
+// 9999-12-31, is taken for another. A page by After with a Filter costs the server a sort of all that is left. A Limit beyond its
 // QUERY_MAXIMUM_RESULTS (10,000 by default) is the server's error. The [vectorstore.Minimum] of the distances to several vectors, of
 // which one is a multi-vector, is not supported either, unless all look near equally many vectors.
 func (s *Store) Search(ctx context.Context, q vectorstore.Query) ([]vectorstore.Match, error) {
@@ -58,27 +60,19 @@ func (s *Store) searchOnce(ctx context.Context, q vectorstore.Query) ([]vectorst
 	if err != nil {
 		return nil, err
 	}
-	groups := reply.GetGroupByResults()
-	if q.GroupBy.Property == "" {
-		groups = []*pb.GroupByResult{{Objects: reply.GetResults()}}
-	}
-	out := []vectorstore.Match{}
-	for _, g := range groups {
-		group, err := matches(q.Tenant, g.GetName(), g.GetObjects())
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, group...)
-	}
-	if above == 0 {
-		return out, nil
+	out, err := matches(q.Tenant, reply.GetResults())
+	if err != nil {
+		return nil, err
 	}
 	for i := range out {
 		out[i].Distance += float32(above)
 	}
 	// With a filter that few objects fit, the server answers those without the multi-vector too, at the largest distance that there is
 	// (seen with v1.35 and v1.39).
-	return slices.DeleteFunc(out, func(m vectorstore.Match) bool { return m.Distance > math.MaxFloat32/2 }), nil
+	if above != 0 {
+		out = slices.DeleteFunc(out, func(m vectorstore.Match) bool { return m.Distance > math.MaxFloat32/2 })
+	}
+	return vectorstore.Grouped(out, q.GroupBy), nil
 }
 
 // withObject puts the vectors of a query's object in its place, where one of them is a multi-vector: how many vectors it has says
@@ -147,7 +141,7 @@ func (s *Store) find(ctx context.Context, req *pb.SearchRequest) (*pb.SearchRepl
 	return reply, err
 }
 
-func matches(tenant, group string, results []*pb.SearchResult) ([]vectorstore.Match, error) {
+func matches(tenant string, results []*pb.SearchResult) ([]vectorstore.Match, error) {
 	out := make([]vectorstore.Match, 0, len(results))
 	for _, result := range results {
 		o, err := parseObject(result)
@@ -156,7 +150,7 @@ func matches(tenant, group string, results []*pb.SearchResult) ([]vectorstore.Ma
 		}
 		o.Tenant = tenant
 		m := result.GetMetadata()
-		out = append(out, vectorstore.Match{Object: *o, Distance: m.GetDistance(), Score: m.GetScore(), Group: group})
+		out = append(out, vectorstore.Match{Object: *o, Distance: m.GetDistance(), Score: m.GetScore()})
 	}
 	return out, nil
 }
@@ -182,26 +176,17 @@ func (s *Store) request(q vectorstore.Query, above float64) (*pb.SearchRequest, 
 		Filters: filter, After: string(q.After),
 		Metadata: &pb.MetadataRequest{Uuid: true, Vector: q.WithVectors, Distance: near && q.Text == "", Score: q.Text != ""},
 	}
-	if q.After != "" && filter != nil {
-		return nil, unsupported("a Filter with After")
+	if q.After != "" && filter != nil { // which the server's cursor does not take
+		req.After, req.SortBy = "", []*pb.SortBy{{Ascending: true, Path: []string{"_id"}}}
+		req.Filters = &pb.Filters{Operator: pb.Filters_OPERATOR_AND, Filters: []*pb.Filters{filter, {
+			Operator: pb.Filters_OPERATOR_GREATER_THAN, Target: &pb.FilterTarget{Target: &pb.FilterTarget_Property{Property: "_id"}},
+			TestValue: &pb.Filters_ValueText{ValueText: string(q.After)},
+		}}}
 	}
-	if req.GroupBy, err = s.groupBy(q, near); err != nil {
-		return nil, err
+	if by := q.GroupBy.Property; by != "" && s.schema.Load().properties[by] == nil {
+		return nil, queryError("collection %s has no property %.64q", s.collection, by)
 	}
 	return req, s.look(q, req, above)
-}
-
-func (s *Store) groupBy(q vectorstore.Query, near bool) (*pb.GroupBy, error) {
-	by := q.GroupBy
-	switch {
-	case by.Property == "":
-		return nil, nil
-	case !near || q.Text != "":
-		return nil, unsupported("groups of what is not near vectors or an object alone")
-	case s.schema.Load().properties[by.Property] == nil:
-		return nil, queryError("collection %s has no property %.64q", s.collection, by.Property)
-	}
-	return &pb.GroupBy{Path: []string{by.Property}, NumberOfGroups: int32(by.Groups), ObjectsPerGroup: int32(by.Each)}, nil
 }
 
 // look puts into req where q looks.

@@ -87,6 +87,7 @@ func TestServerSearch(t *testing.T) {
 		"hybrid, ranked":   {vectorstore.Query{Text: "green", Targets: text(1, 0.4), RankedFusion: true, Limit: 1}, []int{1}},
 		"hybrid, two":      {vectorstore.Query{Text: "green", Targets: both, Combine: vectorstore.Average, Alpha: 0.01, Limit: 1}, []int{1}},
 		"filtered":         {vectorstore.Query{Targets: text(1, 0), Filter: vectorstore.And(vectorstore.Equal("sold", false), vectorstore.Greater("stock", 0))}, []int{2, 4}},
+		"keywords, groups": {vectorstore.Query{Text: "mug", GroupBy: vectorstore.GroupBy{Property: "sold", Groups: 2, Each: 1}}, []int{3, 4}},
 		"filter alone":     {vectorstore.Query{Filter: vectorstore.IDs(idOf(3), idOf(9))}, []int{3}},
 	} {
 		got, err := s.Search(t.Context(), tt.q)
@@ -141,6 +142,12 @@ func TestServerFilters(t *testing.T) {
 		numbers := found(got)
 		if slices.Sort(numbers); err != nil || !slices.Equal(numbers, tt.want) {
 			t.Errorf("%s: found %v, want %v, error %v", name, numbers, tt.want, err)
+		}
+	}
+	beyond := time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+	for _, f := range []vectorstore.Filter{vectorstore.Less("at", beyond), vectorstore.ContainsAny("at", []time.Time{{}})} {
+		if _, err := s.Search(t.Context(), vectorstore.Query{Filter: f}); !errors.Is(err, vectorstore.ErrValue) || !itemerror.IsPermanent(err) {
+			t.Errorf("a date that the server does not compare: %v", err)
 		}
 	}
 }
@@ -213,15 +220,6 @@ func TestSearchRefuses(t *testing.T) {
 	} {
 		if _, err := s.Search(t.Context(), q); err == nil || !itemerror.IsPermanent(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
-		}
-	}
-	for part, q := range map[string]vectorstore.Query{
-		"groups":              {Text: "a", GroupBy: vectorstore.GroupBy{Property: "title", Groups: 1, Each: 1}},
-		"a Filter with After": {After: vectorstore.First, Filter: vectorstore.IDs(idOf(1))},
-	} {
-		_, err := s.Search(t.Context(), q)
-		if !errors.Is(err, vectorstore.ErrUnsupported) || !itemerror.IsPermanent(err) || !strings.Contains(err.Error(), part) {
-			t.Errorf("error %v, want that %s are unsupported", err, part)
 		}
 	}
 }

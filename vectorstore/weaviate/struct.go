@@ -1,6 +1,7 @@
 package weaviate
 
 import (
+	"cmp"
 	"encoding"
 	"encoding/json"
 	"errors"
@@ -23,7 +24,9 @@ import (
 //		Internal    string    `weaviate:"-"`
 //	}
 //
-// A property's name is that of the tag weaviate, else json, else cdc, else the field's with its first letter in lower case.
+// A property's name is that of the tag weaviate, else json, else cdc, else the field's with its first letter in lower case. Where some
+// field has the tag store of [vectorstore.MappingOf], the properties are those that it makes of the struct, by its names. In objects,
+// fields have the names that [vectorstore.Value] gives them: by json, else as in Go.
 // Its type is the one that the Go type fits: string and what has MarshalText give text, integers int, floats number, bool
 // boolean, time.Time date, [16]byte uuid, []byte blob, slices the array of their elements, structs an object; pointers give
 // what they point to. Fields of embedded structs count as the struct's own. After the name, the tag weaviate takes type=
@@ -56,46 +59,51 @@ func structProperties(t reflect.Type, outer []reflect.Type) ([]Property, error) 
 	if slices.Contains(outer, t) {
 		return nil, fmt.Errorf("%v contains itself", t)
 	}
-	outer = append(slices.Clone(outer), t)
+	stored := func(f reflect.StructField) bool { return vectorstore.PropertyName(f) != "" }
+	name := topName
+	if len(outer) > 0 {
+		name = nestedName
+	} else if slices.ContainsFunc(reflect.VisibleFields(t), stored) {
+		name = func(f reflect.StructField, _ string) (string, error) { return vectorstore.PropertyName(f), nil }
+	}
+	return fieldProperties(t, name, append(slices.Clone(outer), t))
+}
+
+// fieldProperties returns the properties of a struct's fields, which name gives their names by the tag's, none where that is empty.
+func fieldProperties(t reflect.Type, name func(f reflect.StructField, tagged string) (string, error), outer []reflect.Type) ([]Property, error) {
 	var out []Property
 	var errs []error
-	for f := range fields(t) {
-		tag := f.Tag.Get("weaviate")
-		if tag == "-" {
-			continue
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag := strings.Split(f.Tag.Get("weaviate"), ",")
+		switch {
+		case tag[0] == "-":
+		case tag[0] == "" && vectorstore.Embedded(f):
+			inner := indirect(f.Type)
+			if slices.Contains(outer, inner) {
+				return nil, fmt.Errorf("%v contains itself", inner)
+			}
+			embedded, err := fieldProperties(inner, name, append(slices.Clone(outer), inner))
+			out, errs = append(out, embedded...), append(errs, err)
+		case f.IsExported():
+			p := Property{}
+			var err error
+			if p.Name, err = name(f, tag[0]); p.Name == "" && err == nil {
+				continue
+			}
+			if err = errors.Join(err, p.fill(f.Type, tag[1:], outer)); err != nil {
+				errs = append(errs, fmt.Errorf("field %s: %w", f.Name, err))
+				continue
+			}
+			out = append(out, p)
 		}
-		if inner := indirect(f.Type); f.Anonymous && tag == "" && inner.Kind() == reflect.Struct && !isText(f.Type) {
-			nested, err := structProperties(inner, outer)
-			out, errs = append(out, nested...), append(errs, err)
-			continue
-		}
-		if !f.IsExported() {
-			continue
-		}
-		p, err := fieldProperty(f, outer)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("field %s: %w", f.Name, err))
-			continue
-		}
-		out = append(out, p)
 	}
 	return out, errors.Join(errs...)
 }
 
-func fields(t reflect.Type) func(yield func(reflect.StructField) bool) {
-	return func(yield func(reflect.StructField) bool) {
-		for i := range t.NumField() {
-			if !yield(t.Field(i)) {
-				return
-			}
-		}
-	}
-}
-
-func fieldProperty(f reflect.StructField, outer []reflect.Type) (Property, error) {
-	tag := strings.Split(f.Tag.Get("weaviate"), ",")
-	p := Property{Name: fieldName(f, tag[0])}
-	for _, option := range tag[1:] {
+// fill makes p what a Go type and the options of its tag say.
+func (p *Property) fill(t reflect.Type, options []string, outer []reflect.Type) error {
+	for _, option := range options {
 		key, value, _ := strings.Cut(option, "=")
 		switch key {
 		case "type":
@@ -109,37 +117,47 @@ func fieldProperty(f reflect.StructField, outer []reflect.Type) (Property, error
 		case "rangefilter":
 			p.RangeFilter = true
 		default:
-			return p, fmt.Errorf("the tag's option %q is unknown", option)
+			return fmt.Errorf("the tag's option %q is unknown", option)
 		}
 	}
-	dataType, of, err := typeOf(f.Type)
+	dataType, of, err := typeOf(t)
 	if p.DataType == "" {
 		p.DataType = dataType
 		if err != nil {
-			return p, err
+			return err
 		}
 	}
-	if p.DataType == Object || p.DataType == ObjectArray {
-		if of == nil {
-			return p, fmt.Errorf("%v is no struct", f.Type)
-		}
-		p.Nested, err = structProperties(of, outer)
-		return p, err
+	if p.DataType != Object && p.DataType != ObjectArray {
+		return nil
 	}
-	return p, nil
+	if of == nil {
+		return fmt.Errorf("%v is no struct", t)
+	}
+	p.Nested, err = structProperties(of, outer)
+	return err
 }
 
-func fieldName(f reflect.StructField, tagged string) string {
+// topName is the name of a property by the tags of its field.
+func topName(f reflect.StructField, tagged string) (string, error) {
 	for _, tag := range []string{"json", "cdc"} {
 		name, _, _ := strings.Cut(f.Tag.Get(tag), ",")
 		if tagged == "" && name != "-" {
 			tagged = name
 		}
 	}
-	if tagged == "" {
-		return strings.ToLower(f.Name[:1]) + f.Name[1:]
+	return cmp.Or(tagged, strings.ToLower(f.Name[:1])+f.Name[1:]), nil
+}
+
+// nestedName is the name of a field in an object, none where [vectorstore.Value] leaves it out.
+func nestedName(f reflect.StructField, tagged string) (string, error) {
+	name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+	if f.Tag.Get("json") == "-" {
+		return "", nil
 	}
-	return tagged
+	if name = cmp.Or(name, f.Name); tagged != "" && tagged != name {
+		return "", fmt.Errorf("its name in the object is %q, whatever the tag weaviate says: give it a tag json", name)
+	}
+	return name, nil
 }
 
 func isText(t reflect.Type) bool {

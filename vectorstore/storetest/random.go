@@ -1,0 +1,179 @@
+//nolint:thelper // these functions are the tests
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tidemark-go/tidemark/vectorstore"
+	"github.com/tidemark-go/tidemark/vectorstore/memory"
+)
+
+const (
+	randomObjects = 60
+	randomQueries = 400
+)
+
+// queryRandom asks the store and the one in memory, which compares everything, the same: random filters, alone and with what is near,
+// in pages and in groups.
+func queryRandom(t *testing.T, s vectorstore.Store) {
+	r := random{rand.New(rand.NewPCG(1, 2))}
+	var m []vectorstore.Mutation
+	for n := 1; n <= randomObjects; n++ {
+		m = append(m, upsert(r.object(n)))
+	}
+	exact := memory.New()
+	apply(t, exact, m...)
+	apply(t, s, m...)
+	unsupported := 0
+	for range randomQueries {
+		q := r.query()
+		want := search(t, exact, q)
+		got, err := s.Search(t.Context(), q)
+		if errors.Is(err, vectorstore.ErrUnsupported) {
+			unsupported++
+			continue
+		}
+		if err != nil {
+			t.Fatalf("%+v: %v", q, err)
+		}
+		if !sameMatches(got, want, q.Vector != "" || len(q.Targets) > 0) {
+			t.Fatalf("%+v:\nfound %v\nwant  %v", q, described(got), described(want))
+		}
+	}
+	t.Logf("%d of %d queries are not supported", unsupported, randomQueries)
+}
+
+// random makes objects and queries. Its texts are words of small letters, which are the same to a store that cuts texts into words.
+type random struct{ *rand.Rand }
+
+func pick[T any](r random, from ...T) T { return from[r.IntN(len(from))] }
+
+func (r random) text() string {
+	return pick(r, "red", "green", "blue", "tent", "tents", "mug", "x1", "zebra", "grün")
+}
+
+// value returns one of few values, so that many are equal.
+func (r random) value(kind string) any {
+	switch kind {
+	case "int":
+		return pick[int64](r, 0, 1, -1, 2, 3, math.MaxInt32, -1<<40, 1<<53, -1<<53)
+	case "number":
+		return pick(r, 0, math.Copysign(0, -1), 1, -1, 0.1, 0.5, 3, 1e16, 1e300, -1e300, 5e-324, math.MaxFloat64)
+	case "bool":
+		return pick(r, true, false)
+	case "date":
+		day := time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC)
+		return pick(r, day, day.In(time.FixedZone("", -7200)), day.Add(1), day.Add(time.Microsecond), day.AddDate(0, 0, 1), time.Unix(-1, 0))
+	}
+	return r.text()
+}
+
+func (r random) vector(dims int) []float32 {
+	v := make([]float32, dims)
+	for i := range v {
+		v[i] = float32(r.NormFloat64())
+	}
+	return v
+}
+
+// object lacks some of the properties and vectors.
+func (r random) object(n int) vectorstore.Object {
+	o := vectorstore.Object{Ref: ref(n), Properties: map[string]any{}, Vectors: map[string][]float32{}}
+	for _, p := range Properties() {
+		if r.IntN(5) > 0 {
+			o.Properties[p.Name] = r.value(p.Type)
+		}
+		if p.Type == "text[]" && o.Properties[p.Name] != nil {
+			o.Properties[p.Name] = []string{r.text(), r.text(), r.text()}[:r.IntN(4)]
+		}
+	}
+	if r.IntN(6) > 0 {
+		o.Vectors[TextVector] = r.vector(TextDimensions)
+	}
+	if r.IntN(3) > 0 {
+		o.Vectors[ImageVector] = r.vector(ImageDimensions)
+	}
+	return o
+}
+
+func (r random) filter(depth int) vectorstore.Filter {
+	if depth < 3 && r.IntN(2) == 0 {
+		parts := []vectorstore.Filter{r.filter(depth + 1), r.filter(depth + 1), r.filter(depth + 1)}[:1+r.IntN(3)]
+		return pick(r, vectorstore.And, vectorstore.Or)(parts...)
+	}
+	p := pick(r, Properties()...)
+	one := r.value(p.Type)
+	list := []any{one, r.value(p.Type), r.value(p.Type)}[:1+r.IntN(3)]
+	switch compare := pick(r, vectorstore.Equal, vectorstore.NotEqual, vectorstore.Less, vectorstore.LessOrEqual, vectorstore.Greater,
+		vectorstore.GreaterOrEqual); r.IntN(10) {
+	case 0:
+		return vectorstore.Like(pick(r, "title", "tags"), pick(r, "*", "t*", "*t*", "?e*", "ten?", "???", "b*e", "gr?n"))
+	case 1, 2:
+		return vectorstore.ContainsAny(p.Name, list)
+	case 3:
+		return vectorstore.ContainsAll(p.Name, list)
+	case 4:
+		return vectorstore.IDs(ref(r.IntN(2*randomObjects)).ID, ref(r.IntN(randomObjects)).ID, ref(r.IntN(randomObjects)).ID)
+	default:
+		return compare(p.Name, one)
+	}
+}
+
+func (r random) query() vectorstore.Query {
+	q := vectorstore.Query{Limit: 2 * randomObjects, Filter: r.filter(0)}
+	text, image := r.vector(TextDimensions), r.vector(ImageDimensions)
+	switch r.IntN(5) {
+	case 0:
+		return q
+	case 1:
+		q.After, q.Limit = ref(r.IntN(randomObjects)).ID, 1+r.IntN(20)
+		return q
+	case 2:
+		q.Targets = []vectorstore.Target{
+			{Vector: TextVector, Near: text, Weight: r.Float32()}, {Vector: ImageVector, Near: image, Weight: r.Float32()},
+		}
+		q.Combine = vectorstore.Combination(r.IntN(5))
+	case 3:
+		q.Vector, q.Near = ImageVector, image
+	default:
+		q.Vector, q.Near = TextVector, text
+	}
+	if len(q.Targets) == 0 && r.IntN(2) == 0 {
+		q.Limit, q.Offset = 1+r.IntN(20), r.IntN(20)
+	}
+	if r.IntN(3) == 0 {
+		q.MaxDistance = 2 * r.Float64()
+	}
+	if r.IntN(4) == 0 {
+		q.GroupBy = vectorstore.GroupBy{Property: pick(r, Properties()...).Name, Groups: 1 + r.IntN(4), Each: 1 + r.IntN(3)}
+	}
+	if r.IntN(4) == 0 {
+		q.Filter = vectorstore.Filter{}
+	}
+	return q
+}
+
+// sameMatches compares what was found, in order where it is by distance or id. Distances may differ by what float32 does to them, and
+// matches at the same distance may come in any order.
+func sameMatches(got, want []vectorstore.Match, near bool) bool {
+	if !near {
+		return slices.Equal(sorted(got), sorted(want))
+	}
+	return slices.EqualFunc(got, want, func(a, b vectorstore.Match) bool {
+		apart := math.Abs(float64(a.Distance - b.Distance))
+		return a.Group == b.Group && (apart < 1e-6 || apart < 1e-4 && a.Object.ID == b.Object.ID)
+	})
+}
+
+func described(matches []vectorstore.Match) (out []string) {
+	for _, m := range matches {
+		out = append(out, fmt.Sprintf("%s %g %q", m.Object.ID, m.Distance, m.Group))
+	}
+	return out
+}
