@@ -51,8 +51,12 @@
 // # Batches
 //
 // Embed answers one vector a text, in order. Texts of like length run together. A graph that is built here takes the texts of a run as one
-// row without padding, and only attention takes them text by text (packed); an ONNX file's graph takes them padded to the longest. Either
-// way TextOptions.BatchTokens bounds a run. A text's company moves the components of its normalized vector by rounding
+// row without padding, and only attention takes them text by text (packed); an ONNX file's graph takes them padded to the longest. A text of
+// up to 64 tokens that runs alone on the CPU, in FP32 and with weights in float32, has a second graph, which multiplies with the weights as
+// they lie in their file. With so few tokens the time goes by how the weights come from memory: all-MiniLM-L6-v2 took 0.6 of the time on one
+// thread with 16 tokens, and 0.8 with 48.
+//
+// Either way TextOptions.BatchTokens bounds a run. A text's company moves the components of its normalized vector by rounding
 // alone (1e-6). Where it would move more, a text runs alone: in ONNX files' graphs that quantize their activations as they run
 // (DynamicQuantizeLinear, MatMulNBits and their like, found when the file is read). A call of several runs has them run at the same time.
 //

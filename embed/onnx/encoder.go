@@ -145,6 +145,7 @@ type encoder struct {
 	weights weights
 	folder  string // of the weights
 	prefix  string // what the names in the files begin with
+	alone   bool   // the graph is for a text that runs alone
 	int8    bool
 	signed  bool    // with int8: the weights' codes have a sign
 	loud    []int64 // with int8: the components of a token's vector that are multiplied as they are
@@ -180,13 +181,15 @@ func readEncoder(f folder) (encoderConfig, weights, error) {
 	return c.withDefaults(), w, err
 }
 
-// buildGraph returns an ONNX model. The weights stay in their files, but for those that are quantized.
-func buildGraph(c encoderConfig, w weights, precision Precision) (model []byte, g graph, err error) {
+// buildGraph returns an ONNX model, for packed texts or for one that runs alone. The weights stay in their files, but for those that are
+// quantized.
+func buildGraph(c encoderConfig, w weights, precision Precision, alone bool) (model []byte, g graph, err error) {
 	if err := c.validate(); err != nil {
 		return nil, graph{}, err
 	}
 	e := encoder{
-		config: c, names: architectures[c.ModelType], weights: w, size: c.HiddenSize, int8: precision == Int8, signed: signedWeights(),
+		config: c, names: architectures[c.ModelType], weights: w, size: c.HiddenSize, alone: alone, int8: precision == Int8,
+		signed: signedWeights(),
 	}
 	return e.build()
 }
@@ -202,9 +205,17 @@ func (e *encoder) build() (model []byte, g graph, err error) {
 		e.one = e.filled(e.node("Shape", []string{"input_ids"}), e.ints("column", 1))
 	}
 	x := e.embeddings()
-	e.texts = e.findTexts()
+	layer := e.layer
+	if e.alone {
+		layer = e.lone
+		if e.names.relative {
+			e.texts.mask = e.distanceBias(e.node("Shape", []string{"input_ids"}))
+		}
+	} else {
+		e.texts = e.findTexts()
+	}
 	for i := range c.Layers {
-		x = e.layer(fmt.Sprintf(e.names.layer, i), x)
+		x = layer(fmt.Sprintf(e.names.layer, i), x)
 	}
 	if e.err != nil {
 		return nil, graph{}, e.err

@@ -10,8 +10,6 @@ import (
 	"runtime"
 	"sync"
 
-	ort "github.com/yalue/onnxruntime_go"
-
 	"github.com/tidemark-go/tidemark/embed"
 	"github.com/tidemark-go/tidemark/embed/tokenizer"
 )
@@ -24,7 +22,8 @@ type engine struct {
 	specials    specials
 	signature   signature
 	fingerprint string
-	session     *ort.DynamicAdvancedSession
+	session     session
+	alone       session // for a text of up to maxAlone tokens that runs alone; the zero value: it has none of its own
 	batchTokens int
 	quantizing  string         // the graph's operator for which texts run one by one
 	slots       chan []float32 // one a run at the same time, which bounds memory and threads; what the last one's output lay in
@@ -35,29 +34,31 @@ type engine struct {
 	running sync.WaitGroup // calls that have begun; added to only under mu while not closed
 }
 
-// builtGraph is an ONNX model that was built here, and the folder of its weights; nothing, where there is a file with the graph.
-type builtGraph struct {
+// openedGraph is a graph that was read or built, with its inputs in their order. One that was built here has a model and the folder of its
+// weights; else it is in a file.
+type openedGraph struct {
+	inputs []string
 	model  []byte
 	folder string
 }
 
 // openEngine reads everything of the folder that needs no runtime library, and builds the graph where there is none.
-func openEngine(o TextOptions) (e *engine, built builtGraph, err error) {
+func openEngine(o TextOptions) (e *engine, graphs []openedGraph, err error) {
 	f, err := readFolder(o.Dir, o.File)
 	if err != nil {
-		return nil, builtGraph{}, err
+		return nil, nil, err
 	}
 	if o.MaxLength > 0 && (f.limit == 0 || o.MaxLength < f.limit) {
 		f.limit = o.MaxLength
 	}
 	if f.limit == 0 {
-		return nil, builtGraph{}, fmt.Errorf("%w: %s: no file says how long a text may be: set TextOptions.MaxLength", ErrModel, o.Dir)
+		return nil, nil, fmt.Errorf("%w: %s: no file says how long a text may be: set TextOptions.MaxLength", ErrModel, o.Dir)
 	}
 	if o.Pooling != "" {
 		f.pooling = o.Pooling
 	}
 	if o.Dimensions > f.made() {
-		return nil, builtGraph{}, fmt.Errorf("%w: TextOptions.Dimensions is %d, but the model has %d", ErrUnsupported, o.Dimensions, f.made())
+		return nil, nil, fmt.Errorf("%w: TextOptions.Dimensions is %d, but the model has %d", ErrUnsupported, o.Dimensions, f.made())
 	}
 	slots := (runtime.GOMAXPROCS(0) + o.Threads - 1) / o.Threads
 	e = &engine{options: o, folder: f, batchTokens: o.BatchTokens, slots: make(chan []float32, slots)}
@@ -65,49 +66,85 @@ func openEngine(o TextOptions) (e *engine, built builtGraph, err error) {
 		e.slots <- nil
 	}
 	if e.telemetry, err = newTelemetry(o.MeterProvider); err != nil {
-		return nil, builtGraph{}, err
+		return nil, nil, err
 	}
-	if built, err = e.openGraph(); err != nil {
-		return nil, builtGraph{}, err
+	if graphs, err = e.openGraph(); err != nil {
+		return nil, nil, err
 	}
-	return e, built, e.openTokenizer()
+	return e, graphs, e.openTokenizer()
 }
 
-// openGraph reads the graph, or builds it.
-func (e *engine) openGraph() (built builtGraph, err error) {
+// openGraph reads the graph, or builds it, and where it is of use also one for texts that run alone.
+func (e *engine) openGraph() (graphs []openedGraph, err error) {
 	if e.folder.built() {
 		c, w, err := readEncoder(e.folder)
 		if err != nil {
-			return built, err
+			return nil, err
 		}
-		model, g, err := buildGraph(c, w, e.options.Precision)
-		if err != nil {
-			return built, err
+		e.signature = signature{output: hiddenOutput, elem: elemFloat32, packed: true}
+		for _, alone := range []bool{false, true} {
+			if alone && !e.gainsAlone(w) {
+				continue
+			}
+			model, g, err := buildGraph(c, w, e.options.Precision, alone)
+			if err != nil {
+				return nil, err
+			}
+			graphs = append(graphs, openedGraph{names(g.inputs), model, w.folder()})
 		}
-		e.signature = signature{inputs: names(g.inputs), output: hiddenOutput, elem: elemFloat32, packed: true}
-		e.fingerprint, err = fingerprintBuilt(e.folder, c, w, e.options.Precision)
-		if err != nil {
-			return built, fmt.Errorf("%w: %w", ErrModel, err)
+		if e.fingerprint, err = fingerprintBuilt(e.folder, c, w, e.options.Precision); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrModel, err)
 		}
-		return builtGraph{model, w.folder()}, nil
+		return graphs, nil
 	}
 	g, err := readGraph(e.folder.graph)
 	if err != nil {
-		return built, fmt.Errorf("%w: %w", ErrModel, err)
+		return nil, fmt.Errorf("%w: %w", ErrModel, err)
 	}
 	if e.signature, err = sign(g, e.folder.dimensions); err != nil {
-		return built, fmt.Errorf("%w (%s)", err, e.folder.graph)
+		return nil, fmt.Errorf("%w (%s)", err, e.folder.graph)
 	}
 	if e.signature.pooled && len(e.folder.layers) > 0 {
-		return built, fmt.Errorf("%w: %s: a graph that pools, and dense layers, which it may have or not", ErrUnsupported, e.folder.graph)
+		return nil, fmt.Errorf("%w: %s: a graph that pools, and dense layers, which it may have or not", ErrUnsupported, e.folder.graph)
 	}
 	if e.quantizing = g.companyOp; e.quantizing != "" {
 		e.batchTokens = -1 // a text alone, so that its company never changes its vector
 	}
 	if e.fingerprint, err = fingerprint(e.folder, g, e.signature); err != nil {
-		return built, fmt.Errorf("%w: %w", ErrModel, err)
+		return nil, fmt.Errorf("%w: %w", ErrModel, err)
 	}
-	return built, nil
+	return []openedGraph{{inputs: e.signature.inputs}}, nil
+}
+
+// gainsAlone says whether texts that run alone have a graph of their own: on the CPU, with weights that are used as they lie in their file,
+// and so take no memory twice.
+func (e *engine) gainsAlone(w weights) bool {
+	for _, t := range w.tensors {
+		if t.elem == elemFloat16 || t.elem == elemBFloat16 {
+			return false
+		}
+	}
+	return e.options.Precision == FP32 && e.options.Provider.Name == CPU
+}
+
+// load gives the graphs to ONNX Runtime.
+func (e *engine) load(graphs []openedGraph) (err error) {
+	for i, into := range []*session{&e.session, &e.alone}[:len(graphs)] {
+		if *into, err = newSession(e.folder.graph, graphs[i], e.signature.output, e.options); err != nil {
+			return errors.Join(err, e.destroy())
+		}
+	}
+	return nil
+}
+
+func (e *engine) destroy() error {
+	var errs []error
+	for _, s := range []session{e.session, e.alone} {
+		if s.DynamicAdvancedSession != nil {
+			errs = append(errs, s.Destroy())
+		}
+	}
+	return errors.Join(errs...)
 }
 
 func (e *engine) openTokenizer() (err error) {
@@ -164,7 +201,7 @@ func (e *engine) close() error {
 	if !first {
 		return nil
 	}
-	return e.session.Destroy()
+	return e.destroy()
 }
 
 func (e *engine) begin() error {

@@ -99,7 +99,11 @@ func (e *engine) run(ctx context.Context, inputs []input) ([][]float32, error) {
 	}
 	n := int(ort.Shape(shape).FlattenedSize())
 	buffer = slices.Grow(buffer[:0], n)[:n]
-	if err := e.runGraph(ctx, l, buffer, shape); err != nil {
+	graph := e.session
+	if len(inputs) == 1 && l.longest <= maxAlone && e.alone.DynamicAdvancedSession != nil {
+		graph = e.alone
+	}
+	if err := e.runGraph(ctx, graph, l, buffer, shape); err != nil {
 		return nil, err
 	}
 	vectors := make([][]float32, len(inputs))
@@ -123,7 +127,7 @@ func finite(vector []float32) bool {
 }
 
 // runGraph gives the tensors to ONNX Runtime, which writes its answer to out, and stops the run when ctx ends.
-func (e *engine) runGraph(ctx context.Context, l layout, out []float32, shape ort.Shape) (err error) {
+func (e *engine) runGraph(ctx context.Context, s session, l layout, out []float32, shape ort.Shape) (err error) {
 	options, err := ort.NewRunOptions()
 	if err != nil {
 		return err
@@ -141,7 +145,7 @@ func (e *engine) runGraph(ctx context.Context, l layout, out []float32, shape or
 		}
 		return err
 	}
-	for _, name := range e.signature.inputs {
+	for _, name := range s.inputs {
 		shape, data := l.tensor(name, e.folder)
 		if err := add(ort.NewTensor(ort.Shape(shape), data)); err != nil {
 			return err
@@ -164,7 +168,7 @@ func (e *engine) runGraph(ctx context.Context, l layout, out []float32, shape or
 		defer close(terminated)
 		_ = options.Terminate() // the run ends by itself where it can't be stopped
 	})
-	err = e.session.RunWithOptions(values[:last], values[last:], options)
+	err = s.RunWithOptions(values[:last], values[last:], options)
 	if !stop() {
 		<-terminated // options must outlive Terminate
 	}

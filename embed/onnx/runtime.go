@@ -54,35 +54,41 @@ func loadLibrary(path, from string) error {
 	return nil
 }
 
+// session is a graph that ONNX Runtime has loaded, with its inputs in their order.
+type session struct {
+	*ort.DynamicAdvancedSession
+	inputs []string
+}
+
 // newSession loads the graph at path, or the one that was built from the weights there.
-func newSession(path string, built builtGraph, s signature, o TextOptions) (*ort.DynamicAdvancedSession, error) {
+func newSession(path string, g openedGraph, output string, o TextOptions) (session, error) {
 	options, err := ort.NewSessionOptions()
 	if err != nil {
-		return nil, fmt.Errorf("onnx: session options: %w", err)
+		return session{}, fmt.Errorf("onnx: session options: %w", err)
 	}
 	defer options.Destroy() //nolint:errcheck // it only frees memory
 	if err := configure(options, o); err != nil {
-		return nil, fmt.Errorf("onnx: session options: %w", err)
+		return session{}, fmt.Errorf("onnx: session options: %w", err)
 	}
 	if err := provide(options, o.Provider); err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrProvider, o.Provider.Name, oneLine(err))
+		return session{}, fmt.Errorf("%w: %s: %w", ErrProvider, o.Provider.Name, oneLine(err))
 	}
-	var session *ort.DynamicAdvancedSession
-	if built.model == nil {
-		session, err = ort.NewDynamicAdvancedSession(path, s.inputs, []string{s.output}, options)
+	s := session{inputs: g.inputs}
+	if g.model == nil {
+		s.DynamicAdvancedSession, err = ort.NewDynamicAdvancedSession(path, s.inputs, []string{output}, options)
 	} else {
-		err = options.AddSessionConfigEntry("session.model_external_initializers_file_folder_path", built.folder)
+		err = options.AddSessionConfigEntry("session.model_external_initializers_file_folder_path", g.folder)
 		if err == nil {
-			session, err = ort.NewDynamicAdvancedSessionWithONNXData(built.model, s.inputs, []string{s.output}, options)
+			s.DynamicAdvancedSession, err = ort.NewDynamicAdvancedSessionWithONNXData(g.model, s.inputs, []string{output}, options)
 		}
 	}
 	if err != nil && o.Provider.Name != CPU && strings.Contains(err.Error(), "fallback") {
-		return nil, fmt.Errorf("%w: %s: %w", ErrProvider, o.Provider.Name, oneLine(err))
+		return session{}, fmt.Errorf("%w: %s: %w", ErrProvider, o.Provider.Name, oneLine(err))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w", ErrModel, path, oneLine(err))
+		return session{}, fmt.Errorf("%w: %s: %w", ErrModel, path, oneLine(err))
 	}
-	return session, nil
+	return s, nil
 }
 
 func configure(options *ort.SessionOptions, o TextOptions) error {

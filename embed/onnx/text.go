@@ -44,7 +44,7 @@ func NewText(ctx context.Context, o TextOptions) (*Text, error) {
 		}
 		o.Dir = dir
 	}
-	e, built, err := openEngine(o)
+	e, graphs, err := openEngine(o)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func NewText(ctx context.Context, o TextOptions) (*Text, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("onnx: %w", err)
 	}
-	if e.session, err = newSession(e.folder.graph, built, e.signature, o); err != nil {
+	if err := e.load(graphs); err != nil {
 		return nil, err
 	}
 	if err := errors.Join(t.probe(ctx), t.verify(ctx)); err != nil {
