@@ -20,22 +20,26 @@
 //   - post-processors: BertProcessing, ByteLevel, RobertaProcessing, Sequence, TemplateProcessing;
 //   - added tokens with all their flags.
 //
-// Replace and Split take strings, and the regular expressions of the models above, which are written out as code: those of
-// GPT-2, cl100k_base (Llama 3), Qwen 2 and CLIP, those of one or more spaces, of line ends and tabs, and \p{N}{1,3}. Where a BPE model
-// has no token for a character and none for unknown ones, the character vanishes, and the offsets behind it are right here and not in
-// the original. Offsets are in bytes; the original's are in characters for Python.
+// Regular expressions of Replace and Split are read as the original's library, Oniguruma, reads them, and matched in linear time. They
+// have groups, atomic ones too, greedy, lazy and possessive repetitions, classes with their intersections, general categories,
+// scripts, looking ahead, and behind for single characters, and (?i) for ASCII: all that the tokenizers of GPT-4o, Llama 3, Qwen,
+// DeepSeek, Kimi and Mistral ask for. Back references are an error, as is what else there is.
+//
+// Where a BPE model has no token for a character and none for unknown ones, the character vanishes, and the offsets behind it are right
+// here and not in the original. Offsets are in bytes; the original's are in characters for Python.
 //
 // Decoders are checked by name and not used: nothing here turns ids into text. Padding and truncation of the file are
 // ignored, since a file often brings those of one export (all-MiniLM-L6-v2 pads to 128 and cuts at 128, where the model takes
-// 256): the caller's limits count, see [Tokenizer.AppendEncode].
+// 256): the caller's limits count, see [Tokenizer.AppendEncode] and [Tokenizer.CutLeft].
 //
 // # How a text goes through
 //
 // Bytes that are not UTF-8 become U+FFFD, one for each maximal part of a broken sequence, as Python's
 // bytes.decode(errors="replace") and Rust's from_utf8_lossy do. Added tokens that are not normalized are cut out of the text;
 // what lies between is normalized, searched for the other added tokens, split into words by the pre-tokenizer and given to
-// the model; the post-processor puts the special tokens around. [Tokenizer.AppendEncodePair] does so with two texts. Every character keeps the range of bytes of the text that it
-// came from, so that the offsets of a token point into the text as it was given.
+// the model; the post-processor puts the special tokens around. [Tokenizer.AppendEncodePair] does so with two texts. Every
+// character keeps the range of bytes of the text that it came from, so that the offsets of a token point into the text as it was
+// given.
 //
 // The time is linear in the text, and what Encode allocates are its results; a text takes up to 50 times its bytes of memory
 // while it is encoded. A [Tokenizer] never changes and is safe for concurrent use; there are no locks.

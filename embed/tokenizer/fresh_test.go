@@ -27,6 +27,7 @@ func TestFresh(t *testing.T) {
 	}{
 		{"record_models.py", "5000", 10}, // tokens of each
 		{"record_parts.py", "400", 300},
+		{"record_expressions.py", "300", 300},
 	} {
 		t.Run(run.script, func(t *testing.T) {
 			t.Parallel()

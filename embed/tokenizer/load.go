@@ -17,11 +17,11 @@ const maxDepth = 16
 func Parse(data []byte) (*Tokenizer, error) {
 	fillTables()
 	l := &loader{}
-	t := l.tokenizer(data)
+	p := l.tokenizer(data)
 	if len(l.errs) > 0 {
 		return nil, errors.Join(l.errs...)
 	}
-	return t, nil
+	return newTokenizer(p, false), nil
 }
 
 // loader reads the parts of a tokenizer.json and collects what is wrong with them.
@@ -46,14 +46,14 @@ func (l *loader) fail(kind error, place, format string, args ...any) {
 	}
 }
 
-func (l *loader) tokenizer(data []byte) *Tokenizer {
+func (l *loader) tokenizer(data []byte) (t parts) {
 	switch {
 	case len(data) > maxFile:
 		l.invalid("file", "more than %d MiB", maxFile>>20)
-		return nil
+		return t
 	case !utf8.Valid(data) || loneSurrogate(data):
 		l.invalid("file", "text that is not Unicode")
-		return nil
+		return t
 	}
 	file := l.object("file", data)
 	file.ignore("truncation", "padding")
@@ -62,8 +62,7 @@ func (l *loader) tokenizer(data []byte) *Tokenizer {
 			l.unsupported("version", "%.100q", v)
 		}
 	}
-	t := &Tokenizer{templates: plain}
-	t.scratch.New = func() any { return new(scratch) }
+	t.templates = plain
 	if v := file.value("normalizer"); v != nil {
 		t.normalizer = l.normalizer("normalizer", v, 0)
 	}
@@ -72,7 +71,7 @@ func (l *loader) tokenizer(data []byte) *Tokenizer {
 	}
 	t.model = l.model("model", file.value("model"))
 	if v := file.value("post_processor"); v != nil {
-		l.postProcessor(t, "post_processor", v, 0)
+		l.postProcessor(&t, "post_processor", v, 0)
 	}
 	if v := file.value("decoder"); v != nil {
 		l.decoder("decoder", v)
@@ -80,7 +79,7 @@ func (l *loader) tokenizer(data []byte) *Tokenizer {
 	added := file.value("added_tokens")
 	file.end()
 	if len(l.errs) == 0 && added != nil {
-		l.addedTokens(t, l.list("added_tokens", added))
+		l.addedTokens(&t, l.list("added_tokens", added))
 	}
 	return t
 }
@@ -190,8 +189,19 @@ func (o *object) optionalFlag(key string) bool {
 
 func (o *object) id(key string) int32 { return o.loader.id(o.at(key), o.value(key)) }
 
-// kind takes the field "type" out of the object.
-func (o *object) kind() string { return o.text("type") }
+// kind takes the field "type" out of the object. Old files have none: there the first of some pairs of a field and a type counts whose
+// field the object has.
+func (o *object) kind(signs ...[2]string) string {
+	if v, ok := o.fields["type"]; !ok || string(v) == "null" {
+		for _, sign := range signs {
+			if _, ok := o.fields[sign[0]]; ok {
+				delete(o.fields, "type")
+				return sign[1]
+			}
+		}
+	}
+	return o.text("type")
+}
 
 func (l *loader) text(place string, raw json.RawMessage) string {
 	return decode[string](l, place, raw, "a string")

@@ -43,6 +43,7 @@ func TestParse(t *testing.T) {
 	t.Parallel()
 	good := map[string]string{
 		"as it is":         file(),
+		"no type of model": file(`"type": "WordPiece", "unk`, `"unk`),
 		"no version":       file(`"version": "1.0", `, ``),
 		"padding ignored":  file(`"padding": null`, `"padding": {"strategy": {"Fixed": 128}}`),
 		"no normalizer":    file(bertNormalizer, `null`),
@@ -156,7 +157,7 @@ func TestParseErrors(t *testing.T) {
 		{file(`"version"`, `"Version"`), tokenizer.ErrUnsupported, `field "Version"`},
 		{file(`"padding"`, `"post_tokenizer"`), tokenizer.ErrUnsupported, `field "post_tokenizer"`},
 
-		{file(`"type": "WordPiece", "unk`, `"unk`), tokenizer.ErrInvalid, "model.type: it is missing"},
+		{file(`"type": "WordPiece", "unk`, `"unk`, `"continuing_subword_prefix": "##", `, ``), tokenizer.ErrInvalid, "model.type: it is missing"},
 		{file(`"type": "WordPiece", "unk`, `"type": 1, "unk`), tokenizer.ErrInvalid, "model.type: it is not a string"},
 		{file(`"type": "WordPiece", "unk`, `"type": "WordLevel", "unk`), tokenizer.ErrUnsupported, `model: type "WordLevel"`},
 		{file(`"unk_token"`, `"byte_fallback": true, "unk_token"`), tokenizer.ErrUnsupported, `model: field "byte_fallback"`},
@@ -200,7 +201,7 @@ func TestParseErrors(t *testing.T) {
 		{normalizer(`{"type": "Sequence"}`), tokenizer.ErrInvalid, `normalizer.normalizers: it is missing`},
 		{normalizer(nested("normalizers", 1000)), tokenizer.ErrUnsupported, `nested more than`},
 		{normalizer(`{"type": "Strip", "strip_left": true}`), tokenizer.ErrInvalid, `normalizer.strip_right: it is missing`},
-		{normalizer(`{"type": "Replace", "pattern": {"Regex": "\\d+"}, "content": " "}`), tokenizer.ErrUnsupported, `normalizer.pattern: the regular expression "\\d+"`},
+		{normalizer(`{"type": "Replace", "pattern": {"Regex": "\\d*"}, "content": " "}`), tokenizer.ErrUnsupported, `normalizer: a regular expression that may match nothing`},
 		{normalizer(`{"type": "Replace", "pattern": {"String": ""}, "content": " "}`), tokenizer.ErrUnsupported, `normalizer.pattern: an empty`},
 		{normalizer(`{"type": "Replace", "pattern": "a", "content": " "}`), tokenizer.ErrInvalid, `normalizer.pattern: it is not an object`},
 		{file(`"lowercase": true`, `"lowercase": 1`), tokenizer.ErrInvalid, `normalizer.lowercase: it is not a boolean`},
@@ -214,9 +215,17 @@ func TestParseErrors(t *testing.T) {
 		{preTokenizer(`{"type": "Digits"}`), tokenizer.ErrInvalid, `pre_tokenizer.individual_digits: it is missing`},
 		{preTokenizer(`{"type": "CharDelimiterSplit", "delimiter": "ab"}`), tokenizer.ErrInvalid, `pre_tokenizer.delimiter`},
 		{
-			preTokenizer(`{"type": "Split", "pattern": {"Regex": "\\d"}, "behavior": "Removed", "invert": false}`),
-			tokenizer.ErrUnsupported, `pre_tokenizer.pattern: the regular expression "\\d"`,
+			preTokenizer(`{"type": "Split", "pattern": {"Regex": "(a)\\1"}, "behavior": "Removed", "invert": false}`),
+			tokenizer.ErrUnsupported, `pre_tokenizer.pattern: the regular expression "(a)\\1": the escape \1`,
 		},
+		{preTokenizer(`{"type": "Split", "pattern": {"Regex": "(?<name>a)\\k<name>"}, "behavior": "Removed", "invert": false}`), tokenizer.ErrUnsupported, `the group (?<name>a`},
+		{preTokenizer(`{"type": "Split", "pattern": {"Regex": "a{5000}"}, "behavior": "Removed", "invert": false}`), tokenizer.ErrUnsupported, `a repetition from 5000`},
+		{preTokenizer(`{"type": "Split", "pattern": {"Regex": "((a{99}){99}){99}"}, "behavior": "Removed", "invert": false}`), tokenizer.ErrUnsupported, `too large`},
+		{preTokenizer(`{"type": "Split", "pattern": {"Regex": "(a?)*"}, "behavior": "Removed", "invert": false}`), tokenizer.ErrUnsupported, `a repetition of what may match nothing`},
+		{preTokenizer(`{"type": "Split", "pattern": {"Regex": "(?i:é)"}, "behavior": "Removed", "invert": false}`), tokenizer.ErrUnsupported, `not ASCII`},
+		{preTokenizer(`{"type": "Split", "pattern": {"Regex": "\\p{Klingon}"}, "behavior": "Removed", "invert": false}`), tokenizer.ErrUnsupported, `the class "klingon"`},
+		{preTokenizer(`{"type": "Split", "pattern": {"Regex": "(?<=a+)b"}, "behavior": "Removed", "invert": false}`), tokenizer.ErrUnsupported, `looking behind`},
+		{preTokenizer(`{"type": "Split", "pattern": {"Regex": "[a"}, "behavior": "Removed", "invert": false}`), tokenizer.ErrUnsupported, `a bracket too few`},
 		{
 			preTokenizer(`{"type": "Sequence", "pretokenizers": [{"type": "UnicodeScripts"}]}`),
 			tokenizer.ErrUnsupported, `pre_tokenizer.pretokenizers[0]: type "UnicodeScripts"`,

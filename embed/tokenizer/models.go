@@ -15,7 +15,7 @@ func (l *loader) model(place string, raw json.RawMessage) model {
 	}
 	o := l.object(place, raw)
 	defer o.end()
-	switch kind := o.kind(); kind {
+	switch kind := o.kind([2]string{"merges", "BPE"}, [2]string{"continuing_subword_prefix", "WordPiece"}, [2]string{"unk_id", "Unigram"}); kind {
 	case "WordPiece":
 		return l.wordPiece(o)
 	case "BPE":

@@ -130,24 +130,27 @@ func (p prepend) normalize(t *text) {
 
 // replace puts content in the place of everything that matches.
 type replace struct {
-	match   func(chars []char) int
+	pattern pattern
 	content []rune
 }
 
 func (p replace) normalize(t *text) {
 	t.spare = t.spare[:0]
-	for i := 0; i < len(t.chars) && len(t.spare) <= t.limit; {
-		n := p.match(t.chars[i:])
-		if n == 0 {
-			t.spare = append(t.spare, t.chars[i])
-			i++
-			continue
+	c := &t.columns
+	c.spans = p.pattern.spans(c.spans[:0], t.chars, c)
+	from := 0
+	for _, m := range c.spans {
+		if len(t.spare) > t.limit {
+			t.swap()
+			return
 		}
-		i += n
+		t.spare = append(t.spare, t.chars[from:m.from]...)
+		from = m.to
 		for _, r := range p.content {
-			t.spare = append(t.spare, char{r, t.chars[i-1].start, t.chars[i-1].end})
+			t.spare = append(t.spare, char{r, t.chars[from-1].start, t.chars[from-1].end})
 		}
 	}
+	t.spare = append(t.spare, t.chars[from:]...)
 	t.swap()
 }
 

@@ -37,10 +37,9 @@ func (o *output) special(part templatePart) {
 // cut drops the tokens from the n-th on, of those without type ids.
 func (o *output) cut(n int) { o.IDs, o.Offsets = o.IDs[:n], o.Offsets[:n] }
 
-// remove drops tokens with their type ids.
-func (o *output) remove(s span) {
-	o.IDs, o.TypeIDs = slices.Delete(o.IDs, s.from, s.to), slices.Delete(o.TypeIDs, s.from, s.to)
-	o.Offsets = slices.Delete(o.Offsets, s.from, s.to)
+// remove drops the tokens from one to before another, of those without type ids.
+func (o *output) remove(from, to int) {
+	o.IDs, o.Offsets = slices.Delete(o.IDs, from, to), slices.Delete(o.Offsets, from, to)
 }
 
 // unknown adds the token for chars that the model has no token for.

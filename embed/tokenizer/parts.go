@@ -48,7 +48,11 @@ func (l *loader) normalizer(place string, raw json.RawMessage, depth int) normal
 	case "Prepend":
 		return prepend(o.text("prepend"))
 	case "Replace":
-		return replace{match: l.pattern(o), content: []rune(o.text("content"))}
+		r := replace{pattern: l.pattern(o), content: []rune(o.text("content"))}
+		if p, ok := r.pattern.(*program); ok && p.empty {
+			l.unsupported(place, "a regular expression that may match nothing")
+		}
+		return r
 	case "Precompiled":
 		return l.precompiled(o)
 	case "ByteLevel":
@@ -92,23 +96,23 @@ func (l *loader) preTokenizer(place string, raw json.RawMessage, depth int) preT
 	case "Whitespace":
 		return preTokenizerFunc(wordsAndSymbols)
 	case "WhitespaceSplit":
-		return delimiter{match: matchSpace}
+		return delimiter{pattern: matcher(matchSpace)}
 	case "Punctuation":
-		d := delimiter{match: matchPunctuation, behavior: isolated}
+		d := delimiter{pattern: matcher(matchPunctuation), behavior: isolated}
 		if _, ok := o.fields["behavior"]; ok {
 			d.behavior = l.behavior(o)
 		}
 		return d
 	case "Digits":
-		d := delimiter{match: matchNumeric, behavior: contiguous}
+		d := delimiter{pattern: matcher(matchNumeric), behavior: contiguous}
 		if o.flag("individual_digits") {
 			d.behavior = isolated
 		}
 		return d
 	case "CharDelimiterSplit":
-		return delimiter{match: matchString([]rune{l.character(o, "delimiter")})}
+		return delimiter{pattern: matchString([]rune{l.character(o, "delimiter")})}
 	case "Split":
-		return delimiter{match: l.pattern(o), behavior: l.behavior(o), inverted: o.flag("invert")}
+		return delimiter{pattern: l.pattern(o), behavior: l.behavior(o), inverted: o.flag("invert")}
 	case "ByteLevel":
 		return l.byteLevel(o)
 	case "Metaspace":
@@ -140,7 +144,7 @@ func (l *loader) byteLevel(o *object) preTokenizer {
 	b := byteLevel{prefix: o.flag("add_prefix_space")}
 	o.ignore("trim_offsets") // a matter of the post-processor
 	if v := o.value("use_regex"); v == nil || decode[bool](l, o.at("use_regex"), v, "a boolean") {
-		b.pattern = delimiter{match: matchGPT2, behavior: isolated}
+		b.pattern = delimiter{pattern: matcher(matchGPT2), behavior: isolated}
 	}
 	return b
 }
@@ -160,7 +164,7 @@ func (l *loader) metaspace(o *object) preTokenizer {
 		m.prepend = never // in old files, which have no scheme
 	}
 	if v := o.value("split"); v == nil || decode[bool](l, o.at("split"), v, "a boolean") {
-		m.splits = delimiter{match: matchString([]rune{m.replacement}), behavior: mergedWithNext}
+		m.splits = delimiter{pattern: matchString([]rune{m.replacement}), behavior: mergedWithNext}
 	}
 	return m
 }
@@ -175,17 +179,17 @@ func (l *loader) character(o *object, key string) rune {
 	return runes[0]
 }
 
-// pattern reads the pattern of Replace and Split: {"String": "..."}, or {"Regex": "..."} with one of the expressions that are known.
-func (l *loader) pattern(o *object) func(chars []char) int {
+// pattern reads the pattern of Replace and Split: {"String": "..."} or {"Regex": "..."}.
+func (l *loader) pattern(o *object) pattern {
 	place := o.at("pattern")
 	p := l.object(place, o.value("pattern"))
 	defer p.end()
 	if v := p.value("Regex"); v != nil {
-		match, ok := patterns[l.text(p.at("Regex"), v)]
-		if !ok {
-			l.unsupported(place, "the regular expression %.300s", v)
+		pattern, err := newPattern(l.text(p.at("Regex"), v))
+		if err != nil {
+			l.unsupported(place, "the regular expression %.300s: %v", v, err)
 		}
-		return match
+		return pattern
 	}
 	s := p.text("String")
 	if s == "" {
@@ -205,7 +209,7 @@ func (l *loader) behavior(o *object) behavior {
 
 // postProcessor reads what puts special tokens around texts. In a sequence there may be one that does, and before it others that
 // only trim offsets.
-func (l *loader) postProcessor(t *Tokenizer, place string, raw json.RawMessage, depth int) {
+func (l *loader) postProcessor(t *parts, place string, raw json.RawMessage, depth int) {
 	o := l.object(place, raw)
 	defer o.end()
 	switch kind := o.kind(); kind {
@@ -343,7 +347,7 @@ func (l *loader) decoder(place string, raw json.RawMessage) {
 
 // addedTokens reads the added tokens. Their ids are not those of the file: a token that the model has keeps the model's, any
 // other gets the next one from the size of the model's vocabulary on, as in the original, which warns at most.
-func (l *loader) addedTokens(t *Tokenizer, raws []json.RawMessage) {
+func (l *loader) addedTokens(t *parts, raws []json.RawMessage) {
 	next := int32(t.model.size())
 	byID := map[int32]addedToken{}
 	byContent := map[string]int32{}
@@ -379,7 +383,7 @@ func (l *loader) addedTokens(t *Tokenizer, raws []json.RawMessage) {
 	}
 }
 
-func (l *loader) addToken(t *Tokenizer, a addedToken) {
+func (l *loader) addToken(t *parts, a addedToken) {
 	pattern := []rune(a.content)
 	in := &t.raw
 	if a.normalized {

@@ -1,10 +1,26 @@
 package tokenizer
 
-import "math"
+// pattern finds what a text is split by, or what is replaced in it.
+type pattern interface {
+	// spans appends where it matches in chars: from the left, each match behind the one before.
+	spans(dst []span, chars []char, c *columns) []span
+}
 
-// The regular expressions that tokenizers in use split texts and replace by, written out as functions: Go's regular expressions
-// have no looking ahead, and other classes of characters than the original's. Each returns how many characters it matches at the
-// beginning of chars, of which there is at least one; 0: none.
+// matcher returns how many characters it matches at the beginning of chars, of which there is at least one; 0: none.
+type matcher func(chars []char) int
+
+func (m matcher) spans(dst []span, chars []char, _ *columns) []span {
+	for i := 0; i < len(chars); {
+		n := m(chars[i:])
+		if n > 0 {
+			dst = append(dst, span{i, i + n})
+		}
+		i += max(n, 1)
+	}
+	return dst
+}
+
+// The regular expressions that most byte-level tokenizers have are written out as functions, several times as fast as a program.
 
 // words that GPT-2 and its followers split a text into, to the character.
 const (
@@ -15,24 +31,20 @@ const (
 	clipMarks   = `<\|startoftext\|>|<\|endoftext\|>|` // before clipWords, where transformers 5 wrote the file
 )
 
-// patterns are the expressions that a file may have, by their text.
-var patterns = map[string]func(chars []char) int{
+var matchers = map[string]matcher{
 	gpt2Words:             matchGPT2,
 	cl100kWords:           matchCL100K(3),
 	qwen2Words:            matchCL100K(1),
 	clipWords:             matchCLIP,
 	clipMarks + clipWords: matchMarkedCLIP,
+}
 
-	`\s+`:             repeated(isSpace, 1, math.MaxInt),
-	`\s`:              repeated(isSpace, 1, 1),
-	` +`:              repeated(isASCIISpace, 1, math.MaxInt),
-	` {2,}`:           repeated(isASCIISpace, 2, math.MaxInt),
-	`\n`:              repeated(func(c char) bool { return c.r == '\n' }, 1, 1),
-	`[\r\n]`:          repeated(isNewline, 1, 1),
-	`[\n\r\t]`:        repeated(isLineOrTab, 1, 1),
-	`\s{2,}|[\n\r\t]`: either(repeated(isSpace, 2, math.MaxInt), repeated(isLineOrTab, 1, 1)),
-	`\p{N}`:           repeated(isNumber, 1, 1),
-	`\p{N}{1,3}`:      repeated(isNumber, 1, 3),
+// newPattern returns the pattern of a regular expression.
+func newPattern(expression string) (pattern, error) {
+	if m, ok := matchers[expression]; ok {
+		return m, nil
+	}
+	return compile(expression)
 }
 
 // The classes that the expressions tell apart: letters, numbers, whitespace, and symbols, which are none of these.
@@ -55,30 +67,6 @@ func run(chars []char, class property) int {
 	return n
 }
 
-// repeated matches from least to most characters that are in a class.
-func repeated(in func(c char) bool, least, most int) func(chars []char) int {
-	return func(chars []char) int {
-		n := 0
-		for n < len(chars) && n < most && in(chars[n]) {
-			n++
-		}
-		if n < least {
-			return 0
-		}
-		return n
-	}
-}
-
-// either matches the first that matches.
-func either(first, second func(chars []char) int) func(chars []char) int {
-	return func(chars []char) int {
-		if n := first(chars); n > 0 {
-			return n
-		}
-		return second(chars)
-	}
-}
-
 func matchGPT2(chars []char) int {
 	if n := contraction(chars, false); n > 0 {
 		return n
@@ -94,7 +82,7 @@ func matchGPT2(chars []char) int {
 }
 
 // matchCL100K is the expression of OpenAI's cl100k_base, which Llama 3 has too, with words of up to so many digits.
-func matchCL100K(digits int) func(chars []char) int {
+func matchCL100K(digits int) matcher {
 	return func(chars []char) int {
 		if n := contraction(chars, true); n > 0 {
 			return n
@@ -141,7 +129,16 @@ func matchCLIP(chars []char) int {
 	}
 }
 
-var matchMarkedCLIP = either(either(matchString([]rune("<|startoftext|>")), matchString([]rune("<|endoftext|>"))), matchCLIP)
+func matchMarkedCLIP(chars []char) int {
+	for _, mark := range [...]matcher{startOfText, endOfText} {
+		if n := mark(chars); n > 0 {
+			return n
+		}
+	}
+	return matchCLIP(chars)
+}
+
+var startOfText, endOfText = matchString([]rune("<|startoftext|>")), matchString([]rune("<|endoftext|>"))
 
 // whitespace is \s+(?!\S)|\s+: all of it, but the last where something follows and it is not alone.
 func whitespace(chars []char) int {
@@ -183,7 +180,4 @@ func fold(r rune, folded bool) rune {
 	return r
 }
 
-func isASCIISpace(c char) bool { return c.r == ' ' }
-func isNewline(c char) bool    { return c.r == '\n' || c.r == '\r' }
-func isLineOrTab(c char) bool  { return isNewline(c) || c.r == '\t' }
-func isNumber(c char) bool     { return classOf(c) == numbers }
+func isNewline(c char) bool { return c.r == '\n' || c.r == '\r' }

@@ -3,10 +3,13 @@
 package tokenizer_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -20,7 +23,7 @@ import (
 // sugarme make of the same texts with the same file, and prints how many times theirs ours is.
 func BenchmarkPeers(b *testing.B) {
 	trained := lines[golden](b, "testdata/models.jsonl.gz")
-	files := map[string][]byte{"WordPiece": nil, "BPE": trained[0].Tokenizer, "Unigram": trained[8].Tokenizer}
+	files := map[string][]byte{"BPE": trained[0].Tokenizer, "Expression": withO200K(b, trained[2].Tokenizer), "Unigram": trained[8].Tokenizer}
 	data, err := os.ReadFile(minilm)
 	if err != nil {
 		b.Fatal(err)
@@ -30,7 +33,7 @@ func BenchmarkPeers(b *testing.B) {
 	for _, a := range lines[answer](b, "testdata/minilm/sentences.jsonl")[:44] { // sentences of many languages
 		texts = append(texts, strings.ReplaceAll(a.Text, "\n", " "))
 	}
-	for _, kind := range []string{"WordPiece", "BPE", "Unigram"} {
+	for _, kind := range []string{"WordPiece", "BPE", "Expression", "Unigram"} {
 		b.Run(kind, func(b *testing.B) {
 			dir := b.TempDir()
 			file, list := filepath.Join(dir, "tokenizer.json"), filepath.Join(dir, "texts.txt")
@@ -49,6 +52,24 @@ func BenchmarkPeers(b *testing.B) {
 			}
 		})
 	}
+}
+
+// withO200K is a file like Llama 3's that splits words by the expression of OpenAI's o200k_base, which no function is written out for.
+func withO200K(b *testing.B, file []byte) []byte {
+	b.Helper()
+	const ending = `(?i:'s|'t|'re|'ve|'m|'ll|'d)?`
+	o200k := `[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+` + ending +
+		`|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*` + ending +
+		`|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+`
+	quoted, err := json.Marshal(o200k)
+	if err != nil {
+		b.Fatal(err)
+	}
+	replaced := regexp.MustCompile(`"Regex": "[^"]*"`).ReplaceAllLiteral(file, append([]byte(`"Regex": `), quoted...))
+	if bytes.Equal(replaced, file) {
+		b.Fatal("the file has no expression")
+	}
+	return replaced
 }
 
 // speed is how many tokens this package makes in a second of processor time.

@@ -9,6 +9,7 @@ type words struct {
 	spans   []span
 	spare   []span
 	pieces  []piece
+	columns columns
 	buffers [2][]char // of chars that a pre-tokenizer has changed
 	turn    int       // which of them is free
 	limit   int       // of chars
@@ -127,10 +128,9 @@ var behaviors = map[string]behavior{
 	"MergedWithPrevious": mergedWithPrevious, "MergedWithNext": mergedWithNext,
 }
 
-// delimiter splits where a pattern matches: match returns how many characters it matches at the beginning of chars, 0 for
-// none. Inverted, the text between the matches delimits.
+// delimiter splits where a pattern matches. Inverted, the text between the matches delimits.
 type delimiter struct {
-	match    func(chars []char) int
+	pattern  pattern
 	behavior behavior
 	inverted bool
 }
@@ -146,25 +146,22 @@ func (d delimiter) split(w *words) {
 func (d delimiter) cut(w *words, s span) {
 	w.pieces = w.pieces[:0]
 	from := s.from
-	for i := s.from; i < s.to; {
-		n := d.match(w.chars[i:s.to])
-		if n == 0 {
-			i++
-			continue
+	c := &w.columns
+	c.spans = d.pattern.spans(c.spans[:0], w.chars[s.from:s.to], c)
+	for _, m := range c.spans {
+		m.from, m.to = m.from+s.from, m.to+s.from
+		if from < m.from {
+			w.pieces = append(w.pieces, piece{span{from, m.from}, d.inverted})
 		}
-		if from < i {
-			w.pieces = append(w.pieces, piece{span{from, i}, d.inverted})
-		}
-		from = i + n
-		w.pieces = append(w.pieces, piece{span{i, from}, !d.inverted})
-		i = from
+		w.pieces = append(w.pieces, piece{m, !d.inverted})
+		from = m.to
 	}
 	if from < s.to {
 		w.pieces = append(w.pieces, piece{span{from, s.to}, d.inverted})
 	}
 }
 
-// keep appends the spans that the behavior makes of pieces.
+// keep appends the spans that the behavior makes of pieces, but for empty ones.
 func (d delimiter) keep(dst []span, pieces []piece) []span {
 	first := len(dst)
 	for i, p := range pieces {
@@ -188,7 +185,13 @@ func (d delimiter) keep(dst []span, pieces []piece) []span {
 			dst = append(dst, p.span)
 		}
 	}
-	return dst
+	kept := dst[:first]
+	for _, s := range dst[first:] {
+		if s.from < s.to {
+			kept = append(kept, s)
+		}
+	}
+	return kept
 }
 
 func matchSpace(chars []char) int { return one(properties[chars[0].r]&space != 0) }
@@ -197,7 +200,7 @@ func matchPunctuation(chars []char) int { return one(properties[chars[0].r]&punc
 
 func matchNumeric(chars []char) int { return one(properties[chars[0].r]&numeric != 0) }
 
-func matchString(s []rune) func(chars []char) int {
+func matchString(s []rune) matcher {
 	return func(chars []char) int {
 		if hasPrefix(chars, s) {
 			return len(s)

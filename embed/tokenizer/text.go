@@ -66,12 +66,13 @@ const maxGrowth = 64
 
 // text is a piece of text while it is normalized.
 type text struct {
-	chars []char
-	spare []char
-	forms forms
-	bytes []byte
-	limit int  // of characters; a normalizer that may make a text as long as it likes stops behind it
-	grown bool // the text was longer than limit, and is not whole
+	chars   []char
+	spare   []char
+	forms   forms
+	columns columns
+	bytes   []byte
+	limit   int  // of characters; a normalizer that may make a text as long as it likes stops behind it
+	grown   bool // the text was longer than limit, and is not whole
 }
 
 // normalize makes a copy of chars the text and normalizes it. It reports whether the text stayed within maxGrowth.

@@ -36,13 +36,23 @@ const maxFile = 256 << 20
 
 // Tokenizer turns text into token ids. It is safe for concurrent use.
 type Tokenizer struct {
+	parts
+	cutsLeft bool
+	scratch  sync.Pool // of *scratch
+}
+
+// parts are what a file asks for.
+type parts struct {
 	raw, normalized addedTokens
 	normalizer      normalizer   // nil: none
 	preTokenizer    preTokenizer // nil: none, a text is one word
 	model           model
 	templates       templates
 	trim            trimming
-	scratch         sync.Pool // of *scratch
+}
+
+func newTokenizer(p parts, cutsLeft bool) *Tokenizer {
+	return &Tokenizer{parts: p, cutsLeft: cutsLeft, scratch: sync.Pool{New: func() any { return new(scratch) }}}
 }
 
 // Encoding is the tokens of a text. The three slices have the same length.
@@ -94,8 +104,12 @@ func (t *Tokenizer) Encode(text string) (Encoding, error) {
 	return t.AppendEncode(Encoding{make([]int32, 0, n), make([]int32, 0, n), make([][2]int, 0, n)}, text, 0)
 }
 
+// CutLeft returns a tokenizer like t that cuts a text that is too long on the left: its last tokens stay. Models whose
+// tokenizer_config.json says "truncation_side": "left" are used so.
+func (t *Tokenizer) CutLeft() *Tokenizer { return newTokenizer(t.parts, true) }
+
 // AppendEncode appends the tokens of text to dst, at most limit of them where limit is above 0: the special tokens are always
-// there, and the text's own are cut on the right. With room in dst it allocates nothing. A limit that does not hold the
+// there, and the text's own are cut on the right, or see [Tokenizer.CutLeft]. With room in dst it allocates nothing. A limit that does not hold the
 // special tokens is an error too. After an error dst is as it was.
 func (t *Tokenizer) AppendEncode(dst Encoding, text string, limit int) (Encoding, error) {
 	return t.append(dst, func(s *scratch) error { return t.encode(text, limit, s) })
@@ -142,7 +156,7 @@ func (t *Tokenizer) encode(text string, limit int, s *scratch) error {
 	return nil
 }
 
-// encodePair appends the tokens of two texts to s.out: all of them, and then those go that are too many.
+// encodePair appends the tokens of two texts to s.out.
 func (t *Tokenizer) encodePair(first, second string, limit int, s *scratch) error {
 	pair := t.templates.pair
 	specials, firsts := pair.count(firstSequence)
@@ -155,25 +169,27 @@ func (t *Tokenizer) encodePair(first, second string, limit int, s *scratch) erro
 		return fmt.Errorf("%w: a template of pairs that has the first text %d times and the second %d times", ErrUnsupported, firsts, seconds)
 	}
 	texts := [...]string{firstSequence: first, secondSequence: second}
-	var spans [3]span
-	for _, part := range pair {
-		if part.sequence != noSequence {
+	keep := [...]int{firstSequence: room, secondSequence: room}
+	if limit > 0 {
+		var lengths [len(keep)]int
+		for i, text := range texts {
 			from := len(s.out.IDs)
-			if err := t.sequence(texts[part.sequence], math.MaxInt, s); err != nil {
+			if err := t.tokens(text, math.MaxInt, s); err != nil {
 				return err
 			}
-			spans[part.sequence] = span{from, len(s.out.IDs)}
+			lengths[i] = len(s.out.IDs) - from
+			s.out.cut(from)
+		}
+		keep[firstSequence], keep[secondSequence] = longestFirst(lengths[firstSequence], lengths[secondSequence], room)
+	}
+	for _, part := range pair {
+		if part.sequence != noSequence {
+			if err := t.sequence(texts[part.sequence], keep[part.sequence], s); err != nil {
+				return err
+			}
 		}
 		s.out.special(part)
 	}
-	a, b := spans[firstSequence], spans[secondSequence]
-	keepA, keepB := longestFirst(a.to-a.from, b.to-b.from, room)
-	a.from, b.from = a.from+keepA, b.from+keepB
-	if a.from < b.from { // what is behind goes first, so that the other stays where it is
-		a, b = b, a
-	}
-	s.out.remove(a)
-	s.out.remove(b)
 	return nil
 }
 
@@ -207,30 +223,53 @@ func longestFirst(a, b, room int) (int, int) {
 
 // sequence appends the tokens of text without special tokens, at most room.
 func (t *Tokenizer) sequence(text string, room int, s *scratch) error {
+	from := len(s.out.IDs)
+	s.out.first = from
+	if !t.cutsLeft {
+		return t.tokens(text, from+min(room, math.MaxInt-from), s)
+	}
+	if err := t.tokens(text, math.MaxInt, s); err != nil {
+		return err
+	}
+	excess := len(s.out.IDs) - from - room
+	if excess <= 0 {
+		return nil
+	}
+	if t.trim.on { // once more, since the first token that stays has other offsets
+		s.out.cut(from)
+		s.out.first = from + excess
+		if err := t.tokens(text, math.MaxInt, s); err != nil {
+			return err
+		}
+	}
+	s.out.remove(from, from+excess)
+	return nil
+}
+
+// tokens appends the tokens of text until s.out has most of them.
+func (t *Tokenizer) tokens(text string, most int, s *scratch) error {
 	if len(text) > math.MaxInt32 {
 		return fmt.Errorf("%w: %d bytes", ErrTextTooLarge, len(text))
 	}
-	s.out.first = len(s.out.IDs)
-	room += min(s.out.first, math.MaxInt-room) // now what s.out may hold
 	s.raw = decodeText(s.raw[:0], text)
 	s.parts = t.raw.find(s.parts[:0], s.raw)
 	for _, part := range s.parts {
 		chars := s.raw[part.from:part.to]
 		if part.id != none {
 			s.out.token(part.id, chars)
-		} else if err := t.piece(chars, room, s); err != nil {
+		} else if err := t.piece(chars, most, s); err != nil {
 			return err
 		}
-		if len(s.out.IDs) >= room {
-			s.out.cut(room)
+		if len(s.out.IDs) >= most {
+			s.out.cut(most)
 			return nil
 		}
 	}
 	return nil
 }
 
-// piece appends the tokens of a piece of text between added tokens, until there are as many as there is room for, or a few more.
-func (t *Tokenizer) piece(chars []char, room int, s *scratch) error {
+// piece appends the tokens of a piece of text between added tokens, until s.out has most of them, or a few more.
+func (t *Tokenizer) piece(chars []char, most int, s *scratch) error {
 	if !s.text.normalize(t.normalizer, chars) {
 		return fmt.Errorf("%w: the normalizer makes it %d times as long", ErrTextTooLarge, maxGrowth)
 	}
@@ -251,7 +290,7 @@ func (t *Tokenizer) piece(chars []char, room int, s *scratch) error {
 			return fmt.Errorf("%w: the pre-tokenizer makes it %d times as long", ErrTextTooLarge, maxGrowth)
 		}
 		for _, w := range s.words.spans {
-			if len(s.out.IDs) >= room {
+			if len(s.out.IDs) >= most {
 				return nil
 			}
 			if err := t.model.encode(s, s.words.chars[w.from:w.to]); err != nil {

@@ -62,15 +62,19 @@ type answer struct {
 	Text       string
 	Pair       *string
 	Limit      int
+	Left       bool // it is cut there
 	IDs, Types []int32
 	Offsets    [][2]int
 }
 
 func (a answer) encode(tok *tokenizer.Tokenizer) (tokenizer.Encoding, error) {
+	if a.Left {
+		tok = tok.CutLeft()
+	}
 	if a.Pair != nil {
 		return tok.AppendEncodePair(tokenizer.Encoding{}, a.Text, *a.Pair, a.Limit)
 	}
-	return tok.Encode(a.Text)
+	return tok.AppendEncode(tokenizer.Encoding{}, a.Text, a.Limit)
 }
 
 func (a answer) compare(t *testing.T, tok *tokenizer.Tokenizer) {
@@ -138,6 +142,14 @@ func TestRandomTokenizers(t *testing.T) {
 func TestTrainedModels(t *testing.T) {
 	t.Parallel()
 	for i, g := range lines[golden](t, "testdata/models.jsonl.gz") {
+		t.Run(strconv.Itoa(i), func(t *testing.T) { g.compare(t) })
+	}
+}
+
+// TestExpressions compares what texts are split into by regular expressions; see testdata/record_expressions.py.
+func TestExpressions(t *testing.T) {
+	t.Parallel()
+	for i, g := range lines[golden](t, "testdata/expressions.jsonl.gz") {
 		t.Run(strconv.Itoa(i), func(t *testing.T) { g.compare(t) })
 	}
 }

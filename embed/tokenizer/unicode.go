@@ -38,6 +38,8 @@ var (
 	canonicals  = map[rune][]rune{}
 	compatibles = map[rune][]rune{}
 	classes     = map[rune]uint8{}
+	kinds       [utf8.MaxRune + 1]uint8 // what regular expressions tell apart
+	kindNames   = [][]string{nil}       // by kind: its general category and the first letter of that, its script and classes
 	composites  = map[[2]rune]rune{}
 )
 
@@ -45,7 +47,6 @@ var fillTables = sync.OnceFunc(func() {
 	sections := map[string]func(left, right []rune){
 		"control": markAll(control), "space": markAll(space), "nonspacing": markAll(nonspacing), "mark": markAll(mark),
 		"punctuation": markAll(punctuation), "word": markAll(word), "numeric": markAll(numeric),
-		"letter": markAll(letter), "number": markAll(number),
 		"classes": func(left, right []rune) {
 			for r := left[0]; r <= left[len(left)-1]; r++ {
 				classes[r] = uint8(right[0])
@@ -62,8 +63,10 @@ var fillTables = sync.OnceFunc(func() {
 		switch line[0] {
 		case '#':
 		case '[':
-			name, _, _ := strings.Cut(line[1:], "]")
-			read = sections[name]
+			name, names, _ := strings.Cut(line[1:], "]")
+			if read = sections[name]; name == "kind" {
+				read = newKind(strings.Fields(names))
+			}
 		default:
 			for entry := range strings.FieldsSeq(line) {
 				left, right, _ := strings.Cut(entry, "=")
@@ -80,6 +83,20 @@ func markAll(p property) func(left, right []rune) {
 		for r := left[0]; r <= left[len(left)-1]; r++ {
 			properties[r] |= p
 		}
+	}
+}
+
+// newKind returns what gives a code point, or a range of them, a new kind.
+func newKind(names []string) func(left, right []rune) {
+	kind := uint8(len(kindNames))
+	category := names[0][:1]
+	kindNames = append(kindNames, append(names, category))
+	markCategory := markAll(map[string]property{"l": letter, "n": number}[category])
+	return func(left, right []rune) {
+		for r := left[0]; r <= left[len(left)-1]; r++ {
+			kinds[r] = kind
+		}
+		markCategory(left, right)
 	}
 }
 

@@ -164,21 +164,22 @@ class Maker(Random):
             " ".join(self.choice([self.text(), self.choice(SENTENCES)]) for _ in range(6)) for _ in range(5)]
 
 
-def pair(t, a, b, limit):
-    """The encoding of two texts, cut at a limit where that is not 0."""
+def pair(t, a, b, limit, left=False):
+    """The encoding of two texts, or of one where the second is None, cut at a limit where that is not 0."""
+    asked = {"text": a, "pair": b, "limit": limit, "left": left}
     if limit:
-        t.enable_truncation(limit, strategy="longest_first")
+        t.enable_truncation(limit, strategy="longest_first", direction="left" if left else "right")
     try:
         e = t.encode(a, b)
     except Exception:
-        return {"text": a, "pair": b, "limit": limit}
+        return asked
     finally:
         t.no_truncation()
     spans, offsets = {0: a, 1: b}, []
     for (start, end), s in zip(e.offsets, e.sequence_ids):
         text = spans[s or 0]
         offsets.append([len(text[:start].encode()), len(text[:end].encode())] if s is not None else [0, 0])
-    return {"text": a, "pair": b, "limit": limit, "ids": e.ids, "types": e.type_ids, "offsets": offsets}
+    return asked | {"ids": e.ids, "types": e.type_ids, "offsets": offsets}
 
 
 def main(seed, size):
@@ -194,7 +195,7 @@ def main(seed, size):
         answers = [answer(t, x) for x in texts]
         for _ in range(12):
             a, b = r.choice(texts)[:300], r.choice(texts)[:300]
-            answers.append(pair(t, a, b, r.choice([0, 0, 9, 10, 33])))
+            answers.append(pair(t, a, r.choice([b, b, None]), r.choice([0, 9, 10, 33]), r.flag()))
         print(json.dumps({"tokenizer": config, "texts": answers}))
 
 

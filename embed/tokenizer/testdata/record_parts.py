@@ -125,12 +125,12 @@ def main(seed, files):
     r = Maker(seed)
     for _ in range(files):
         config, texts = r.file(), r.texts()
-        pairs = [(r.choice(texts)[:200], r.choice(texts)[:200], r.choice([0, 0, 9, 10, 33])) for _ in range(4)]
+        pairs = [(r.choice(texts)[:200], r.choice([r.choice(texts)[:200], None]), r.choice([0, 9, 10, 33]), r.flag()) for _ in range(6)]
         try:
             if not unambiguous(config):
                 config["added_tokens"] = []
             t = Tokenizer.from_str(json.dumps(config))
-            answers = [answer(t, x) for x in texts] + [pair(t, a, b, limit) for a, b, limit in pairs]
+            answers = [answer(t, x) for x in texts] + [pair(t, *p) for p in pairs]
         except BaseException:  # a file that it refuses (add_prefix_space against prepend_scheme), or a panic of its own
             continue
         if config["model"]["type"] == "BPE" and not config["model"]["unk_token"]:

@@ -25,7 +25,6 @@ marks = N.StripAccents().normalize_str
 punctuation = P.Punctuation("isolated").pre_tokenize_str
 whitespace, whitespace_split = P.Whitespace().pre_tokenize_str, P.WhitespaceSplit().pre_tokenize_str
 digits = P.Digits(individual_digits=True).pre_tokenize_str
-letter, number = (P.Split(Regex(r), "removed").pre_tokenize_str for r in (r"\p{L}", r"\p{N}"))
 
 SETS = {  # name: (what it is, the question)
     "control": ("removes, besides NUL and U+FFFD, as control characters: general category C, as far as it knows it",
@@ -34,9 +33,7 @@ SETS = {  # name: (what it is, the question)
     "nonspacing": ("removes as accents, after NFD: general category Mn", lambda c: accents(c) == ""),
     "punctuation": ("takes as punctuation: general category P, and ASCII's", lambda c: len(punctuation("a" + c + "b")) == 3),
     "mark": ("removes by StripAccents: general category M", lambda c: marks("a" + c) == "a"),
-    "word": (r"takes as \w in its regular expressions", lambda c: whitespace("a" + c)[0][0] == "a" + c),
-    "letter": (r"takes as \p{L} in its regular expressions", lambda c: letter(c) == []),
-    "number": (r"takes as \p{N} in its regular expressions", lambda c: number(c) == []),
+    "word": ("takes as a character of words where it splits by Whitespace", lambda c: whitespace("a" + c)[0][0] == "a" + c),
     "numeric": ("takes as digits: general category N", lambda c: len(digits("a" + c)) == 2),
 }
 
@@ -60,6 +57,26 @@ def runs(values):
         else:
             out.append([c, c, values[c]])
     return out
+
+
+# What regular expressions of tokenizer.json tell apart: general categories, classes of POSIX and those without a name, and scripts.
+KINDS = {c: r"\p{%s}" % c for c in (
+    "Lu Ll Lt Lm Lo Mn Mc Me Nd Nl No Pc Pd Ps Pe Pi Pf Po Sm Sc Sk So Zs Zl Zp Cc Cf Co Cn "
+    "Han Hiragana Katakana Hangul Latin Greek Cyrillic Arabic Hebrew Thai Devanagari").split()}
+KINDS |= {"alpha": "[[:alpha:]]", "upper": "[[:upper:]]", "lower": "[[:lower:]]", "space": r"\s", "word": r"\w", "wordclass": r"[\w]"}
+
+
+def kinds():
+    """{kind: {code point: True}}: a kind is what KINDS says of its code points."""
+    names, everything = {c: [] for c in CODE_POINTS}, "".join(map(chr, CODE_POINTS))
+    for name, regex in KINDS.items():
+        for _, (a, b) in P.Split(Regex("(?:%s)+" % regex), "removed", invert=True).pre_tokenize_str(everything):
+            for c in CODE_POINTS[a:b]:
+                names[c].append(name.lower())
+    found = {}
+    for c, n in names.items():
+        found.setdefault(" ".join(n), {})[c] = True
+    return found
 
 
 def hexes(s):
@@ -89,6 +106,10 @@ def main():
     for name, (doc, holds) in SETS.items():
         found = {c: True for c in CODE_POINTS if holds(chr(c))}
         section(name, "what the original %s" % doc, [span(a, b) for a, b, _ in runs(found)])
+
+    print("\n# What the original's regular expressions tell apart: the names of a kind, and its code points.")
+    for names, found in kinds().items():
+        section("kind", names, [span(a, b) for a, b, _ in runs(found)])
 
     classes = {c: combining_class(chr(c)) for c in CODE_POINTS}
     classes = {c: k for c, k in classes.items() if k}
