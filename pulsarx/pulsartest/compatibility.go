@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/hamba/avro/v2"
+	"github.com/tidemark-go/tidemark/pulsarx/internal/avro"
 )
 
 // strategy says which schemas a topic takes after each other.
@@ -102,19 +102,16 @@ func fits(kind schemaType, data, older []byte, properties, olderProperties map[s
 	return nil
 }
 
-// fitsAvro compares Avro definitions. An older one that the Avro library cannot read, as with some of the names of Java's classes,
-// is not compared.
+// fitsAvro compares Avro definitions. An older one that is none is not compared.
 func fitsAvro(data, older []byte, by strategy) error {
-	writer, reader := parseAvro(older), parseAvro(data)
-	switch {
-	case by == alwaysIncompatible:
+	if by == alwaysIncompatible {
 		return errors.New("no schema fits another")
-	case writer == nil:
-		return nil
-	case reader == nil:
-		return errors.New("invalid definition")
 	}
-	var err error
+	reader, err := avro.Parse(data, false)
+	writer, unknown := avro.Parse(older, false)
+	if err != nil || unknown != nil {
+		return err
+	}
 	if by.reads() {
 		err = (resolution{}).check(reader, writer)
 	}
@@ -122,15 +119,6 @@ func fitsAvro(data, older []byte, by strategy) error {
 		err = (resolution{}).check(writer, reader)
 	}
 	return err
-}
-
-// parseAvro is a definition, nil where the Avro library cannot read it.
-func parseAvro(data []byte) avro.Schema {
-	definition, err := avro.ParseBytesWithCache(data, "", &avro.SchemaCache{})
-	if err != nil {
-		return nil
-	}
-	return definition
 }
 
 // fitsProtobuf is all that Pulsar 4.0 compares of Protobuf: the name of the message.

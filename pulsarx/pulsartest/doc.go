@@ -83,8 +83,8 @@
 //   - What is acknowledged within a batch is kept, as Pulsar does with acknowledgmentAtBatchIndexLevelEnabled=true; a client then
 //     has to send it, as pulsar-client-go does with EnableBatchIndexAcknowledgment. By default Pulsar forgets it.
 //   - A Failover subscription changes its active consumer at once, where Pulsar waits a second.
-//   - A topic's first Avro or JSON schema may be any JSON, and what follows one that hamba/avro cannot read, as some of the names of
-//     Java's classes, is not compared with it.
+//   - A topic's first Avro or JSON schema may be any JSON, and what follows one that is no schema is not compared with it. Names
+//     that Avro does not allow, as some of Java's classes have, are taken.
 //   - How many entries a Shared or Key_Shared consumer is sent for its permits differs where batches exceed them: Pulsar goes by an
 //     average.
 //   - All brokers of a cluster have one admin address, and who looks a topic up at the wrong one is always redirected.

@@ -4,81 +4,57 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/hamba/avro/v2"
+	"github.com/tidemark-go/tidemark/pulsarx/internal/avro"
 )
 
 // resolution checks readers against writers by Avro's schema resolution, as Java's ResolvingGrammarGenerator has it and with it
 // Pulsar: of names only those of enums and of fixed count, and what symbols an enum has does not. It remembers the records that it
 // has compared, for those that contain themselves.
-type resolution map[[2]avro.Schema]error
+type resolution map[[2]*avro.Schema]error
 
-func (r resolution) check(reader, writer avro.Schema) error {
-	reader, writer = named(reader), named(writer)
-	if w, ok := writer.(*avro.UnionSchema); ok {
-		for _, branch := range w.Types() {
+func (r resolution) check(reader, writer *avro.Schema) error {
+	switch {
+	case writer.Kind == avro.Union:
+		for _, branch := range writer.Branches {
 			if err := r.check(reader, branch); err != nil {
 				return err
 			}
 		}
 		return nil
-	}
-	if u, ok := reader.(*avro.UnionSchema); ok {
-		if !slices.ContainsFunc(u.Types(), func(branch avro.Schema) bool { return r.check(branch, writer) == nil }) {
-			return fmt.Errorf("no branch of a union reads %s", writer.Type())
+	case reader.Kind == avro.Union:
+		if !slices.ContainsFunc(reader.Branches, func(branch *avro.Schema) bool { return r.check(branch, writer) == nil }) {
+			return fmt.Errorf("no branch of a union reads %s", writer.TypeName())
 		}
 		return nil
+	case !writer.Kind.ReadAs(reader.Kind):
+		return fmt.Errorf("%s does not read %s", reader.TypeName(), writer.TypeName())
 	}
-	if reader.Type() != writer.Type() {
-		if !slices.Contains(promotions[writer.Type()], reader.Type()) {
-			return fmt.Errorf("%s does not read %s", reader.Type(), writer.Type())
+	switch reader.Kind {
+	case avro.Array, avro.Map:
+		return r.check(reader.Elem, writer.Elem)
+	case avro.Enum:
+		return sameName(reader, writer)
+	case avro.Fixed:
+		if reader.Size != writer.Size {
+			return fmt.Errorf("%s has %d bytes and %d", reader.Name, reader.Size, writer.Size)
 		}
-		return nil
-	}
-	switch reader := reader.(type) {
-	case *avro.ArraySchema:
-		return r.check(reader.Items(), writer.(*avro.ArraySchema).Items())
-	case *avro.MapSchema:
-		return r.check(reader.Values(), writer.(*avro.MapSchema).Values())
-	case *avro.EnumSchema:
-		return sameName(reader, writer.(*avro.EnumSchema))
-	case *avro.FixedSchema:
-		if w := writer.(*avro.FixedSchema); reader.Size() != w.Size() {
-			return fmt.Errorf("%s has %d bytes and %d", reader.FullName(), reader.Size(), w.Size())
-		}
-		return sameName(reader, writer.(*avro.FixedSchema))
-	case *avro.RecordSchema:
-		return r.record(reader, writer.(*avro.RecordSchema))
+		return sameName(reader, writer)
+	case avro.Record:
+		return r.record(reader, writer)
 	default:
 		return nil
 	}
 }
 
-// promotions are the types that read each type besides itself.
-var promotions = map[avro.Type][]avro.Type{
-	avro.Int:    {avro.Long, avro.Float, avro.Double},
-	avro.Long:   {avro.Float, avro.Double},
-	avro.Float:  {avro.Double},
-	avro.String: {avro.Bytes},
-	avro.Bytes:  {avro.String},
-}
-
-// named follows a reference by name.
-func named(s avro.Schema) avro.Schema {
-	if ref, ok := s.(*avro.RefSchema); ok {
-		return ref.Schema()
-	}
-	return s
-}
-
-func sameName(a, b avro.NamedSchema) error {
-	if a.Name() != b.Name() {
-		return fmt.Errorf("%s does not read %s", a.FullName(), b.FullName())
+func sameName(reader, writer *avro.Schema) error {
+	if reader.LastName() != writer.LastName() && !slices.Contains(reader.Aliases, writer.Name) {
+		return fmt.Errorf("%s does not read %s", reader.Name, writer.Name)
 	}
 	return nil
 }
 
-func (r resolution) record(reader, writer *avro.RecordSchema) error {
-	pair := [2]avro.Schema{reader, writer}
+func (r resolution) record(reader, writer *avro.Schema) error {
+	pair := [2]*avro.Schema{reader, writer}
 	if err, compared := r[pair]; compared {
 		return err
 	}
@@ -87,19 +63,17 @@ func (r resolution) record(reader, writer *avro.RecordSchema) error {
 	return r[pair]
 }
 
-func (r resolution) fields(reader, writer *avro.RecordSchema) error {
-	for _, f := range reader.Fields() {
-		i := slices.IndexFunc(writer.Fields(), func(w *avro.Field) bool {
-			return w.Name() == f.Name() || slices.Contains(f.Aliases(), w.Name())
-		})
+func (r resolution) fields(reader, writer *avro.Schema) error {
+	for _, f := range reader.Fields {
+		i := slices.IndexFunc(writer.Fields, func(w avro.Field) bool { return w.Name == f.Name || slices.Contains(f.Aliases, w.Name) })
 		if i < 0 {
-			if !f.HasDefault() {
-				return fmt.Errorf("field %s of %s has no default, and %s does not have the field", f.Name(), reader.FullName(), writer.FullName())
+			if !f.Unread {
+				return fmt.Errorf("field %s of %s has no default, and %s does not have the field", f.Name, reader.Name, writer.Name)
 			}
 			continue
 		}
-		if err := r.check(f.Type(), writer.Fields()[i].Type()); err != nil {
-			return fmt.Errorf("field %s of %s: %w", f.Name(), reader.FullName(), err)
+		if err := r.check(f.Type, writer.Fields[i].Type); err != nil {
+			return fmt.Errorf("field %s of %s: %w", f.Name, reader.Name, err)
 		}
 	}
 	return nil

@@ -69,7 +69,7 @@ func (d *decoder) schema() *schema {
 // empty tells whether a client has said nothing by its schema: plain bytes, or whatever there is.
 func (s *schema) empty() bool { return s == nil || s.kind < schemaNone }
 
-// equal tells whether two schemas say the same. Definitions in JSON are compared as JSON, without documentation and aliases.
+// equal tells whether two schemas say the same. Avro definitions are compared for what they mean, without documentation and aliases.
 func (s *schema) equal(o *schema) bool {
 	if s.kind != o.kind {
 		return false
@@ -81,26 +81,64 @@ func (s *schema) equal(o *schema) bool {
 		return false
 	}
 	var a, b any
-	return json.Unmarshal(s.data, &a) == nil && json.Unmarshal(o.data, &b) == nil && reflect.DeepEqual(essence(a), essence(b))
+	return json.Unmarshal(s.data, &a) == nil && json.Unmarshal(o.data, &b) == nil && reflect.DeepEqual(essence(a, ""), essence(b, ""))
 }
 
-// essence is an Avro definition without what Pulsar does not compare.
-func essence(v any) any {
+// essence is what Pulsar compares of an Avro definition, with whole names; space is the namespace around it.
+func essence(v any, space string) any {
 	switch v := v.(type) {
-	case map[string]any:
-		delete(v, "doc")
-		delete(v, "aliases")
-		for _, part := range []string{"type", "fields", "items", "values"} { // not in a default, which may have a key "doc"
-			if inner, ok := v[part]; ok {
-				v[part] = essence(inner)
-			}
+	case string:
+		if space != "" && !strings.Contains(v, ".") && !slices.Contains(plainTypes, v) {
+			return space + "." + v
 		}
 	case []any:
 		for i := range v {
-			v[i] = essence(v[i])
+			v[i] = essence(v[i], space)
 		}
+	case map[string]any:
+		if len(v) == 1 { // {"type": "int"}
+			return essence(v["type"], space)
+		}
+		return essenceOf(v, space)
 	}
 	return v
+}
+
+var plainTypes = []string{"null", "boolean", "int", "long", "float", "double", "bytes", "string", "record", "enum", "fixed", "array", "map"}
+
+func essenceOf(v map[string]any, space string) any {
+	if name, ok := v["name"].(string); ok {
+		if own, ok := v["namespace"].(string); ok {
+			space = own
+		}
+		if at := strings.LastIndexByte(name, '.'); at >= 0 {
+			space, name = name[:at], name[at+1:]
+		}
+		v["name"] = strings.TrimPrefix(space+"."+name, ".")
+	}
+	fields, _ := v["fields"].([]any)
+	for _, field := range fields {
+		if f, ok := field.(map[string]any); ok {
+			f["type"] = essence(f["type"], space)
+			drop(f, "doc", "aliases")
+		}
+	}
+	for _, part := range []string{"type", "items", "values"} {
+		if inner, ok := v[part]; ok {
+			v[part] = essence(inner, space)
+		}
+	}
+	if v["type"] == "enum" {
+		drop(v, "default")
+	}
+	drop(v, "doc", "aliases", "namespace")
+	return v
+}
+
+func drop(v map[string]any, names ...string) {
+	for _, name := range names {
+		delete(v, name)
+	}
 }
 
 // versionBytes is a schema version as it travels: 8 bytes, big-endian.

@@ -236,26 +236,16 @@ const (
 
 func likeness(w, r *Schema) int {
 	switch {
-	case w.Kind != r.Kind:
-		if slices.Contains(promotions[w.Kind], r.Kind) {
-			return promoted
-		}
+	case !w.Kind.ReadAs(r.Kind):
 		return unlike
+	case w.Kind != r.Kind:
+		return promoted
 	case w.Name == r.Name, slices.Contains(r.Aliases, w.Name):
 		return sameName
-	case lastName(w.Name) == lastName(r.Name):
+	case w.LastName() == r.LastName():
 		return sameLastName
 	}
 	return sameKind
-}
-
-// promotions are the types that read each type besides itself.
-var promotions = map[Kind][]Kind{
-	Int:    {Long, Float, Double},
-	Long:   {Float, Double},
-	Float:  {Double},
-	String: {Bytes},
-	Bytes:  {String},
 }
 
 // branch reads w as the i-th branch of the union r, which t stands for.
@@ -352,7 +342,7 @@ func (p *planner) pointer(w, r *Schema, t reflect.Type) (decodeFunc, error) {
 // single resolves two schemas neither of which is a union.
 func (p *planner) single(w, r *Schema, t reflect.Type) (decodeFunc, error) {
 	switch {
-	case w.Kind != r.Kind && !slices.Contains(promotions[w.Kind], r.Kind):
+	case !w.Kind.ReadAs(r.Kind):
 		return nil, fmt.Errorf("%s is not read as %s", w.TypeName(), r.TypeName())
 	case t.Kind() == reflect.Pointer:
 		return p.pointer(w, r, t)

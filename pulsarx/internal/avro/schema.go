@@ -38,6 +38,18 @@ var kindNames = [...]string{
 
 func (k Kind) String() string { return kindNames[k] }
 
+// ReadAs says whether what has been written as k may be read as r: as the same type, or as one that it is promoted to.
+func (k Kind) ReadAs(r Kind) bool { return k == r || slices.Contains(promotions[k], r) }
+
+// promotions are the types that read each type besides itself.
+var promotions = map[Kind][]Kind{
+	Int:    {Long, Float, Double},
+	Long:   {Float, Double},
+	Float:  {Double},
+	String: {Bytes},
+	Bytes:  {String},
+}
+
 // Logical is a schema's logical type.
 type Logical uint8
 
@@ -101,6 +113,7 @@ type Field struct {
 	Type    *Schema
 	Default []byte // in Avro's binary form, of Type
 	Has     bool   // a default
+	Unread  bool   // a default, passed over
 }
 
 // Parse parses a schema. With strict, as for one's own, names must be as the specification has them, and defaults of their types;
@@ -371,8 +384,9 @@ func (p *parser) record(node map[string]any, space string) (*Schema, error) {
 			return nil, fmt.Errorf("%s.%s: %w", s.Name, name, err)
 		}
 		aliases, _ := f["aliases"].([]any)
-		s.Fields = append(s.Fields, Field{Name: name, Type: typ, Aliases: texts(aliases)})
-		if def, ok := f["default"]; ok && p.strict {
+		def, hasDefault := f["default"]
+		s.Fields = append(s.Fields, Field{Name: name, Type: typ, Aliases: texts(aliases), Unread: hasDefault && !p.strict})
+		if hasDefault && p.strict {
 			p.defaults = append(p.defaults, pendingDefault{s, i, def})
 		}
 	}
@@ -394,5 +408,5 @@ func (s *Schema) null() int {
 	return slices.IndexFunc(s.Branches, func(b *Schema) bool { return b.Kind == Null })
 }
 
-// lastName is the name without its namespace.
-func lastName(name string) string { return name[strings.LastIndexAny(name, ".$")+1:] }
+// LastName is the name without its namespace.
+func (s *Schema) LastName() string { return s.Name[strings.LastIndexAny(s.Name, ".$")+1:] }
