@@ -263,7 +263,8 @@ func (b *Batcher[In]) next() []waiting[In] {
 			continue
 		}
 		items := slices.Clone(b.queues[queue][:n])
-		b.queues[queue] = slices.Delete(b.queues[queue], 0, n)
+		clear(b.queues[queue][:n])
+		b.queues[queue] = b.queues[queue][n:] // moving the rest would take long where MaxQueue bounds nothing
 		b.changed(-n)
 		return items
 	}

@@ -99,7 +99,7 @@ func NewCache[In any](e Embedder[In], o CacheOptions) *Cache[In] {
 	}
 	c.local = otter.Must(&otter.Options[cacheKey, cached]{
 		MaximumWeight:    uint64(o.MaxBytes),
-		Weigher:          func(_ cacheKey, v cached) uint32 { return uint32(min(entryBytes+4*len(v.vector), math.MaxUint32)) },
+		Weigher:          func(_ cacheKey, v cached) uint32 { return v.bytes() },
 		ExpiryCalculator: expiry{o},
 	})
 	if o.Remote != nil {
@@ -108,8 +108,17 @@ func NewCache[In any](e Embedder[In], o CacheOptions) *Cache[In] {
 	return c
 }
 
-// entryBytes is about what an entry takes beside its vector.
+// entryBytes is about what an entry takes beside its vector or its error's text.
 const entryBytes = 200
+
+// bytes is about what an entry takes.
+func (c cached) bytes() uint32 {
+	n := entryBytes + 4*len(c.vector)
+	if c.err != nil {
+		n += len(c.err.Error())
+	}
+	return uint32(min(n, math.MaxUint32))
+}
 
 // expiry lets a vector live from its last use, and an error from when it was found.
 type expiry struct{ CacheOptions }
@@ -289,9 +298,10 @@ func (c *Cache[In]) embed(ctx context.Context, m missing[In], rest []int, result
 	answers, errs := Each(ctx, c.embedder, inputs)
 	c.telemetry.found(ctx, len(rest), "embedder")
 	for j, i := range rest {
-		results[i] = cached{answers[j], errs[j]}
+		// A copy: the embedder's may be a part of a whole batch, which one vector would keep in memory.
+		results[i] = cached{slices.Clone(answers[j]), errs[j]}
 		if errs[j] == nil {
-			made.keys, made.vectors = append(made.keys, m.keys[i]), append(made.vectors, answers[j])
+			made.keys, made.vectors = append(made.keys, m.keys[i]), append(made.vectors, results[i].vector)
 		}
 	}
 	return made

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -139,6 +140,51 @@ func TestCacheBytes(t *testing.T) {
 	}
 	if n := len(model.Inputs()); n < 850 {
 		t.Errorf("%d of 1000 were embedded again: it keeps more than it may", n)
+	}
+}
+
+// wide answers parts of one slice for all inputs, which it writes over in the next call.
+type wide struct{ rows []float32 }
+
+func (w *wide) Embed(_ context.Context, inputs []string) (vectors [][]float32, _ error) {
+	clear(w.rows)
+	for i := range inputs {
+		w.rows[2*i] = float32(len(inputs[i]))
+		vectors = append(vectors, w.rows[2*i:2*i+2])
+	}
+	return vectors, nil
+}
+
+func (*wide) Model() embed.Model { return embed.Model{Name: "wide", Fingerprint: "w", Dimensions: 2} }
+
+// TestCacheKeepsCopies: what is kept is no part of the embedder's memory, which would be larger than MaxBytes counts.
+func TestCacheKeepsCopies(t *testing.T) {
+	t.Parallel()
+	c := newCache(t, &wide{make([]float32, 1<<10)}, embed.CacheOptions{})
+	for _, texts := range [][]string{{"a", "bb"}, {"ccc", "dddd"}, {"a", "bb", "ccc", "dddd"}} {
+		vectors, err := c.Embed(t.Context(), texts)
+		for i, text := range texts {
+			if err != nil || !slices.Equal(vectors[i], []float32{float32(len(text)), 0}) {
+				t.Errorf("%q: %v, error %v", text, vectors[i], err)
+			}
+		}
+	}
+}
+
+// TestCacheBytesOfErrors: what is kept of refused inputs counts too.
+func TestCacheBytesOfErrors(t *testing.T) {
+	t.Parallel()
+	model := embedtest.New(4)
+	model.Inject(embedtest.Fault{Match: "x", Err: errors.New(strings.Repeat("words ", 2000)), Permanent: true})
+	c := newCache(t, model, embed.CacheOptions{MaxBytes: 100 << 10})
+	for range 2 {
+		model.Reset()
+		for i := range 100 {
+			_, _ = c.Embed(t.Context(), []string{fmt.Sprint("x", i)})
+		}
+	}
+	if n := len(model.Inputs()); n < 80 {
+		t.Errorf("%d of 100 were tried again: it keeps more than it may", n)
 	}
 }
 

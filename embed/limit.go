@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -66,7 +67,7 @@ type Limited[In any] struct {
 	spending      func(ctx context.Context, tokens int, money float64)
 
 	mu     sync.Mutex
-	spent  float64
+	spent  int       // tokens
 	period time.Time // when the current one began
 }
 
@@ -86,72 +87,99 @@ func (l *Limited[In]) Model() Model { return l.embedder.Model() }
 func (l *Limited[In]) Spent() float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.spent
+	return l.cost(l.spent)
 }
 
-// Embed embeds inputs when the limits allow it, and tries those again that failed and may succeed; see [Embedder].
+// cost is what so many tokens cost.
+func (l *Limited[In]) cost(tokens int) float64 { return float64(tokens) * l.options.Price / 1e6 }
+
+// Embed embeds inputs when the limits allow it, and tries those again that failed and may succeed; see [Embedder]. Where the budget, or
+// the caller's patience, ends before the next attempt, the inputs that have no vector yet fail with that.
 func (l *Limited[In]) Embed(ctx context.Context, inputs []In) ([][]float32, error) {
 	vectors, errs := make([][]float32, len(inputs)), make([]error, len(inputs))
 	left := make([]int, len(inputs)) // the places of inputs that have no vector
 	for i := range left {
 		left[i] = i
 	}
-	for attempt := 1; len(left) > 0; attempt++ {
+	var wait time.Duration
+	for attempt := 1; len(left) > 0 && attempt <= l.options.Attempts; attempt++ {
 		now := make([]In, len(left))
 		for j, i := range left {
 			now[j] = inputs[i]
 		}
-		if err := l.admit(ctx, now); err != nil {
+		if err := errors.Join(pause(ctx, wait), l.admit(ctx, now)); err != nil && attempt == 1 {
 			return nil, err
+		} else if err != nil {
+			for _, i := range left {
+				errs[i] = err
+			}
+			break
 		}
 		made, failed := Each(ctx, l.embedder, now)
 		var again []int
-		var wait time.Duration
+		wait = l.backoff(attempt)
 		for j, i := range left {
 			vectors[i], errs[i] = made[j], failed[j]
 			if failed[j] != nil && !itemerror.IsPermanent(failed[j]) {
 				again, wait = append(again, i), max(wait, retryAfter(failed[j]))
 			}
 		}
-		if left = again; len(left) == 0 || attempt == l.options.Attempts {
-			break
-		}
-		if err := pause(ctx, max(wait, l.backoff(attempt))); err != nil {
-			return nil, err
-		}
+		left = again
 	}
 	return vectors, NewBatchError(errs)
 }
 
-// admit waits until a call fits the rates, and takes it from the budget.
+// admit waits until a call fits the rates, and takes it from the budget. What a caller who leaves has not used others may.
 func (l *Limited[In]) admit(ctx context.Context, inputs []In) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	tokens := 0
 	for _, in := range inputs {
 		tokens += l.count(in)
 	}
-	money := float64(tokens) / 1e6 * l.options.Price
-	if err := l.spend(money); err != nil {
+	giveBack, err := l.spend(tokens)
+	if err != nil {
 		return err
 	}
-	if err := pause(ctx, max(reserve(l.calls, 1), reserve(l.tokens, tokens))); err != nil {
+	now := time.Now()
+	taken := slices.Concat(reserve(l.calls, 1, now), reserve(l.tokens, tokens, now))
+	var wait time.Duration
+	for _, r := range taken {
+		wait = max(wait, r.DelayFrom(now))
+	}
+	if err := pause(ctx, wait); err != nil {
+		for _, r := range slices.Backward(taken) { // the last first, since a rate takes back nothing from before what it gave later
+			r.Cancel()
+		}
+		giveBack()
 		return err
 	}
-	l.spending(ctx, tokens, money)
+	l.spending(ctx, tokens, l.cost(tokens))
 	return nil
 }
 
-// spend takes money from the budget, before the call, so that many at the same time do not spend it twice.
-func (l *Limited[In]) spend(money float64) error {
+// spend takes tokens from the budget, before the call, so that many at the same time do not spend it twice, and returns what gives them
+// back.
+func (l *Limited[In]) spend(tokens int) (giveBack func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := time.Now(); now.Sub(l.period) >= l.options.Period {
 		l.period, l.spent = now, 0
 	}
-	if l.options.Budget > 0 && l.spent+money > l.options.Budget {
-		return fmt.Errorf("%w: %.4g of %.4g, for %v more", ErrBudget, l.spent, l.options.Budget, time.Until(l.period.Add(l.options.Period)).Round(time.Second))
+	if l.options.Budget > 0 && l.cost(l.spent+tokens) > l.options.Budget {
+		return nil, fmt.Errorf("%w: %.4g of %.4g, for %v more", ErrBudget, l.cost(l.spent), l.options.Budget,
+			time.Until(l.period.Add(l.options.Period)).Round(time.Second))
 	}
-	l.spent += money
-	return nil
+	l.spent += tokens
+	period := l.period
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if l.period.Equal(period) {
+			l.spent -= tokens
+		}
+	}, nil
 }
 
 func (l *Limited[In]) backoff(attempt int) time.Duration {
@@ -190,14 +218,13 @@ func newRate(perMinute int) *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(float64(perMinute)/60), max(1, perMinute/10))
 }
 
-// reserve takes n out of a rate, more than its burst too, and returns how long to wait for them.
-func reserve(r *rate.Limiter, n int) time.Duration {
+// reserve takes n out of a rate, more than its burst too. The last reservation is the one to wait for.
+func reserve(r *rate.Limiter, n int, now time.Time) (all []*rate.Reservation) {
 	if r == nil {
-		return 0
+		return nil
 	}
-	var wait time.Duration
-	for now := time.Now(); n > 0; n -= r.Burst() {
-		wait = r.ReserveN(now, min(n, r.Burst())).DelayFrom(now)
+	for ; n > 0; n -= r.Burst() {
+		all = append(all, r.ReserveN(now, min(n, r.Burst())))
 	}
-	return wait
+	return all
 }

@@ -4,7 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -83,6 +86,68 @@ func TestLimitBudget(t *testing.T) {
 		time.Sleep(time.Hour)
 		if err := call(); err != nil || l.Spent() != 10 {
 			t.Errorf("the next period: %v, spent %v", err, l.Spent())
+		}
+	})
+}
+
+// TestLimitBudgetIsExact: as many calls as it is for, in any order, and none that was not made costs anything.
+func TestLimitBudgetIsExact(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		model := counted{embedtest.New(4)}
+		l := embed.Limit(model, embed.LimitOptions{Price: 1e4, Budget: 0.3, CallsPerMinute: 10}) // a token costs 0.01
+		impatient, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		var made, left, refused atomic.Int32
+		call := func(ctx context.Context) {
+			switch _, err := l.Embed(ctx, []string{"0123456789"}); {
+			case err == nil:
+				made.Add(1)
+			case errors.Is(err, context.DeadlineExceeded):
+				left.Add(1)
+			case errors.Is(err, embed.ErrBudget):
+				refused.Add(1)
+			}
+		}
+		var callers sync.WaitGroup
+		for range 3 {
+			callers.Go(func() { call(impatient) })
+		}
+		callers.Wait()
+		if made.Load() != 1 || left.Load() != 2 || math.Abs(l.Spent()-0.1) > 1e-9 {
+			t.Fatalf("%d calls, %d left, spent %v", made.Load(), left.Load(), l.Spent())
+		}
+		start := time.Now()
+		for range 8 {
+			callers.Go(func() { call(t.Context()) })
+		}
+		callers.Wait()
+		if made.Load() != 3 || refused.Load() != 6 || math.Abs(l.Spent()-0.3) > 1e-9 {
+			t.Errorf("%d calls, %d refused, spent %v", made.Load(), refused.Load(), l.Spent())
+		}
+		if d := time.Since(start); d > 20*time.Second { // 6 s a call; 23 s with the turns of both who left, the last of whom gives his back
+			t.Errorf("took %v: those who left have kept their turns", d)
+		}
+	})
+}
+
+// TestLimitKeepsWhatIsPaid: vectors of the first attempt are the caller's, though there is no money for the second, or no time.
+func TestLimitKeepsWhatIsPaid(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		model := counted{embedtest.New(4)}
+		model.Inject(embedtest.Fault{Match: "down"})
+		for want, l := range map[error]*embed.Limited[string]{
+			embed.ErrBudget:          embed.Limit(model, embed.LimitOptions{Price: 1e6, Budget: 9}),
+			context.DeadlineExceeded: embed.Limit(model, embed.LimitOptions{Backoff: time.Hour}),
+		} {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			vectors, err := l.Embed(ctx, []string{"good", "down"})
+			cancel()
+			var items interface{ ItemErrors() []error }
+			if !errors.As(err, &items) || items.ItemErrors()[0] != nil || !errors.Is(items.ItemErrors()[1], want) || vectors[0] == nil || vectors[1] != nil {
+				t.Errorf("%v, error %v; want %v", vectors, err, want)
+			}
 		}
 	})
 }

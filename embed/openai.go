@@ -161,23 +161,21 @@ func plain(err error) error {
 	return err
 }
 
-// vectors returns the vectors in the order of their texts, which need not be that of the answer.
+// vectors returns the vectors in the order of their texts, which need not be that of the answer, and an item error for each that cannot
+// be read.
 func (a *embeddings) vectors(n int) ([][]float32, error) {
-	vectors := make([][]float32, n)
+	vectors, errs, seen := make([][]float32, n), make([]error, n), make([]bool, n)
 	for _, d := range a.Data {
-		if d.Index < 0 || d.Index >= n || vectors[d.Index] != nil {
+		if d.Index < 0 || d.Index >= n || seen[d.Index] {
 			return nil, fmt.Errorf("embed: the server answered index %d for %d texts", d.Index, n)
 		}
-		v, err := parseEmbedding(d.Embedding)
-		if err != nil {
-			return nil, err
-		}
-		vectors[d.Index] = v
+		seen[d.Index] = true
+		vectors[d.Index], errs[d.Index] = parseEmbedding(d.Embedding)
 	}
 	if len(a.Data) != n {
 		return nil, fmt.Errorf("embed: the server answered %d vectors for %d texts", len(a.Data), n)
 	}
-	return vectors, nil
+	return vectors, NewBatchError(errs)
 }
 
 // parseEmbedding reads a list of numbers, or the base64 of float32 in little-endian order, which some servers prefer.
@@ -185,7 +183,7 @@ func parseEmbedding(raw json.RawMessage) ([]float32, error) {
 	if len(raw) > 0 && raw[0] == '"' {
 		var data []byte
 		if err := json.Unmarshal(raw, &data); err != nil || len(data)%4 != 0 {
-			return nil, errors.New("embed: the server answered a vector that is not base64 of float32")
+			return nil, itemerror.Permanent(fmt.Errorf("%w: not base64 of float32", ErrVector))
 		}
 		v := make([]float32, len(data)/4)
 		for i := range v {
@@ -194,8 +192,9 @@ func parseEmbedding(raw json.RawMessage) ([]float32, error) {
 		return v, nil
 	}
 	var v []float32
-	if err := json.Unmarshal(raw, &v); err != nil || v == nil {
-		return nil, errors.New("embed: the server answered a vector that is not a list of numbers")
+	// null is what some servers write for NaN, and encoding/json would read as 0.
+	if err := json.Unmarshal(raw, &v); err != nil || bytes.Contains(raw, []byte("null")) || v == nil {
+		return nil, itemerror.Permanent(fmt.Errorf("%w: not a list of numbers", ErrVector))
 	}
 	return v, nil
 }

@@ -108,8 +108,12 @@ func TestOpenAIFailures(t *testing.T) {
 		{"no vectors", `{"data": []}`, 200, "", "0 vectors for 1 texts", false, 0},
 		{"another index", `{"data": [{"index": 1, "embedding": [1]}]}`, 200, "", "index 1 for 1 texts", false, 0},
 		{"an index twice", `{"data": [{"index": 0, "embedding": [1, 1]}, {"index": 0, "embedding": [1, 1]}]}`, 200, "", "index 0 for 1 texts", false, 0},
-		{"no numbers", `{"data": [{"index": 0, "embedding": {"a": 1}}]}`, 200, "", "not a list of numbers", false, 0},
-		{"half a number", `{"data": [{"index": 0, "embedding": "AAA="}]}`, 200, "", "not base64 of float32", false, 0},
+		{"no numbers", `{"data": [{"index": 0, "embedding": {"a": 1}}]}`, 200, "", "not a list of numbers", true, 0},
+		{"null for NaN", `{"data": [{"index": 0, "embedding": [null, 1]}]}`, 200, "", "not a list of numbers", true, 0},
+		{"null", `{"data": [{"index": 0, "embedding": null}]}`, 200, "", "not a list of numbers", true, 0},
+		{"too large a number", `{"data": [{"index": 0, "embedding": [1e39, 1]}]}`, 200, "", "not a list of numbers", true, 0},
+		{"NaN in base64", `{"data": [{"index": 0, "embedding": "AADAfwAAgD8="}]}`, 200, "", "component 0 is NaN", true, 0},
+		{"half a number", `{"data": [{"index": 0, "embedding": "AAA="}]}`, 200, "", "not base64 of float32", true, 0},
 		{"wrong length", `{"data": [{"index": 0, "embedding": [1]}]}`, 200, "", "1 components, want 2", true, 0},
 		{"endless", `{"data": [{"index": 0, "embedding": [` + many, 200, "", "unexpected EOF", false, 0},
 	}
@@ -139,6 +143,25 @@ func TestOpenAIFailures(t *testing.T) {
 				t.Errorf("retry after %v, want %v", r.RetryAfter(), tt.after)
 			}
 		})
+	}
+}
+
+// TestOpenAIBadVector: a vector that cannot be read costs its text alone.
+func TestOpenAIBadVector(t *testing.T) {
+	t.Parallel()
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"data": [{"index": 2, "embedding": [3, 0]}, {"index": 0, "embedding": [1, 0]}, {"index": 1, "embedding": [null, 0]}]}`))
+	}))
+	defer s.Close()
+	e, err := embed.NewOpenAI(embed.OpenAIOptions{URL: s.URL, Model: "m", Dimensions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := e.Embed(t.Context(), []string{"a", "b", "c"})
+	var items interface{ ItemErrors() []error }
+	if !errors.As(err, &items) || len(embedFailed(items.ItemErrors())) != 1 || !errors.Is(items.ItemErrors()[1], embed.ErrVector) ||
+		!slices.EqualFunc(got, [][]float32{{1, 0}, nil, {3, 0}}, slices.Equal) {
+		t.Errorf("%v, error %v", got, err)
 	}
 }
 
