@@ -18,8 +18,7 @@ func (o *Operator[K, V, A, R]) assign(t Timestamp, v V, emit func(Result[K, R]))
 		return o.intoTrail(t, v, emit)
 	case o.assigner.kind == tumbling:
 		if w := o.recent; t < w.Start || t >= w.End {
-			start := t.Add(-floorMod(t, o.assigner.size, o.assigner.offset))
-			o.recent = Window{start, start.Add(o.assigner.size)}
+			o.recent = o.assigner.tumble(t)
 		}
 		o.bounds = append(o.bounds[:0], o.recent)
 	default:

@@ -163,8 +163,7 @@ func (a Assigner) validate() error {
 func (a Assigner) Windows(t Timestamp, yield func(Window)) {
 	switch a.kind {
 	case tumbling:
-		start := t.Add(-floorMod(t, a.size, a.offset))
-		yield(Window{start, start.Add(a.size)})
+		yield(a.tumble(t))
 	case sliding:
 		a.slides(t, yield)
 	case session:
@@ -180,16 +179,21 @@ func (a Assigner) Windows(t Timestamp, yield func(Window)) {
 	}
 }
 
+// tumble is the tumbling window around t. Both bounds are reckoned from t, so that where one is beyond the ends of time, which are then
+// the bound, the other is right.
+func (a Assigner) tumble(t Timestamp) Window {
+	within := floorMod(t, a.size, a.offset)
+	return Window{t.Add(-within), t.Add(a.size - within)}
+}
+
 func (a Assigner) slides(t Timestamp, yield func(Window)) {
 	within := floorMod(t, a.slide, a.offset)
 	if within >= a.size {
 		return
 	}
-	last := t.Add(-within)
 	back := a.size - within - 1
 	for back -= back % a.slide; back >= 0; back -= a.slide {
-		start := last.Add(-back)
-		yield(Window{start, start.Add(a.size)})
+		yield(Window{t.Add(-within).Add(-back), t.Add(a.size - within - back)})
 	}
 }
 
@@ -243,7 +247,10 @@ func firstInstant(y int, m time.Month, d int, zone *time.Location) time.Time {
 func (a Assigner) has(w Window) bool {
 	switch a.kind {
 	case tumbling, sliding:
-		return w.End == w.Start.Add(a.size) && (floorMod(w.Start, a.slide, a.offset) == 0 || w.Start == MinTimestamp)
+		if w.Start == MinTimestamp { // or the nearest to where it begins
+			return w.End <= w.Start.Add(a.size)
+		}
+		return w.End == w.Start.Add(a.size) && floorMod(w.Start, a.slide, a.offset) == 0
 	case global:
 		return w == Window{MinTimestamp, MaxTimestamp}
 	}

@@ -85,8 +85,7 @@ func (o *Operator[K, V, A, R]) reset() {
 	o.part, o.greatest = nil, MinTimestamp
 	o.timers = newTimers()
 	o.sliding, o.carried = nil, carriage[K, R]{}
-	if t := o.options.Trigger; o.assigner.kind == sliding && o.assigner.slide < o.assigner.size &&
-		t == (Trigger{LateCount: 1}) && o.options.Accumulation == Accumulating {
+	if t := o.options.Trigger; o.assigner.sliced() && t == (Trigger{LateCount: 1}) && o.options.Accumulation == Accumulating {
 		o.sliding = newSlider(o.assigner, o.options.AllowedLateness)
 	}
 	o.keys = newKeyTable[K, A](o.sliding != nil)
@@ -206,7 +205,7 @@ func (o *Operator[K, V, A, R]) Advance(partition int, watermark Timestamp, emit 
 func (o *Operator[K, V, A, R]) Finish(emit func(Result[K, R])) {
 	for _, s := range o.marks.parts {
 		o.marks.activate(s)
-		s.watermark = MaxTimestamp
+		s.watermark, s.aligned = MaxTimestamp, true
 	}
 	o.marks.combine()
 	o.fire(emit)

@@ -292,6 +292,43 @@ func TestFarTimes(t *testing.T) {
 	}
 }
 
+// TestEndsOfTime: an event near an end of time is once in each window around it, and these fire, in shared slices and by themselves.
+func TestEndsOfTime(t *testing.T) {
+	const most = time.Duration(math.MaxInt64)
+	assigners := []Assigner{
+		Tumbling(10).Offset(3), Tumbling(most / 2), Tumbling(most).Offset(-5), Tumbling(most).Offset(math.MinInt64), Sliding(10, 3), Sliding(10, 5),
+		Sliding(4, 2), Sliding(5, 2), Sliding(3, 10), Sliding(most/2, most/4), Sliding(most, most/4+7), Session(5), PerEvent(7), Calendar(Day, nil), Calendar(Month, nil),
+	}
+	for _, a := range assigners {
+		for _, at := range []Timestamp{1, 2, 3, 8, 12, 1 << 61, 1 << 62, 1<<63 - 1} {
+			for _, at := range []Timestamp{MinTimestamp + at, MaxTimestamp - at} {
+				for _, shared := range []bool{true, false} {
+					op := newOperator(t, a, Options{Watermark: Punctuated()})
+					if !shared {
+						op.unshare()
+					}
+					var want, got []Window
+					a.Windows(at, func(w Window) { want = append(want, w) })
+					for i, w := range want {
+						if at < w.Start || at >= w.End || i > 0 && (w.Start < want[i-1].Start || w.End < want[i-1].End || w == want[i-1]) {
+							t.Errorf("%s at %d: %v", a.key(), at, want)
+						}
+					}
+					emit := func(r Result[string, tally]) { got = append(got, r.Window) }
+					outcome, err := op.Process(0, at, input{Key: "k"}, emit)
+					if err != nil || (outcome == Accepted) != (len(want) > 0) {
+						t.Fatal(outcome, err)
+					}
+					op.Advance(0, MaxTimestamp-1, emit)
+					if op.Finish(emit); !slices.Equal(got, want) || op.Keys() != 0 {
+						t.Errorf("%s at %d, shared %t: %v fire, want %v; %d keys", a.key(), at, shared, got, want, op.Keys())
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestCalendar walks through time zones whose clocks change at midnight, skip a day or are odd: every instant is in its window, windows
 // follow one another, and each begins a new date.
 func TestCalendar(t *testing.T) {

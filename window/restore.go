@@ -51,7 +51,7 @@ func (o *Operator[K, V, A, R]) RestoreKeys(keep func(K) bool, rs ...io.Reader) e
 	}
 	o.part = nil
 	if len(rs) > 0 {
-		o.marks.combined = max(o.marks.combined, combined)
+		o.marks.combined, o.marks.behind = max(o.marks.combined, combined), true
 	}
 	if len(rs) == 1 && keep == nil {
 		o.save(last)

@@ -36,6 +36,11 @@ type reign struct {
 	window      int64
 }
 
+// sliced says whether windows can share slices, and every slice up to the ends of time has a number.
+func (a Assigner) sliced() bool {
+	return a.kind == sliding && a.slide < a.size && (a.slide > 2 || a.size%a.slide == 0)
+}
+
 func newSlider(a Assigner, lateness time.Duration) *slider {
 	z := &slider{
 		size: a.size, slide: a.slide, offset: floorMod(Timestamp(a.offset), a.slide, 0), rest: a.size % a.slide, per: 1,
@@ -56,7 +61,7 @@ func (z *slider) locate(t Timestamp) (slice, first, last int64) {
 		z.slideNumber, z.begin, z.middle, z.end = z.slideOf(t), t.Add(-within), t.Add(z.rest-within), t.Add(z.slide-within)
 	}
 	last = z.slideNumber
-	slice, first = last*z.per, last-int64(z.size/z.slide)
+	slice, first = last*z.per, z.before(last, z.size)
 	switch {
 	case z.per == 1:
 		first++
@@ -85,7 +90,12 @@ func (z *slider) firstOf(slice int64) int64 {
 	if floorDiv(slice, z.per)*z.per != slice {
 		within = z.rest
 	}
-	return floorDiv(slice, z.per) - int64((z.size-within-1)/z.slide)
+	return z.before(floorDiv(slice, z.per), z.size-within-1)
+}
+
+// before is the window that begins so many slides before another as there are in d, or the first that there is.
+func (z *slider) before(n int64, d time.Duration) int64 {
+	return max(int64(Timestamp(n).Add(-d/z.slide)), math.MinInt64/z.per)
 }
 
 func floorDiv(a, b int64) int64 {
@@ -104,22 +114,35 @@ func (z *slider) window(n int64) Window {
 	return z.memoized
 }
 
-func (z *slider) windowAt(n int64) Window {
-	start := MaxTimestamp
+func (z *slider) windowAt(n int64) Window { return Window{z.instant(n, 0), z.instant(n, z.size)} }
+
+// instant is so long after the start of a window, or the end of time that is nearer.
+func (z *slider) instant(n int64, after time.Duration) Timestamp {
+	hi, lo := bits.Mul64(uint64(n), uint64(z.slide))
 	if n < 0 {
-		start = MinTimestamp
+		hi -= uint64(z.slide)
 	}
-	if hi, lo := bits.Mul64(uint64(max(n, -n)), uint64(z.slide)); hi == 0 && lo <= 1<<63-1 {
-		start = Timestamp(lo)
-		if n < 0 {
-			start = -start
-		}
+	for _, d := range [...]time.Duration{z.offset, after} {
+		var carry uint64
+		lo, carry = bits.Add64(lo, uint64(d), 0)
+		hi += carry
 	}
-	start = start.Add(z.offset)
-	return Window{start, start.Add(z.size)}
+	switch {
+	case int64(hi) == int64(lo)>>63:
+		return Timestamp(lo)
+	case int64(hi) < 0:
+		return MinTimestamp
+	}
+	return MaxTimestamp
 }
 
-func (z *slider) number(w Window) int64 { return z.slideOf(w.Start) }
+// number is that of a window. One that begins before time is known by its end.
+func (z *slider) number(w Window) int64 {
+	if w.Start == MinTimestamp {
+		return z.slideOf(w.End) - int64(z.size/z.slide)
+	}
+	return z.slideOf(w.Start)
+}
 
 // firstOpen is the first window that a watermark has not passed.
 func (z *slider) firstOpen(watermark Timestamp) int64 { return z.first(&z.open, watermark) }
@@ -137,9 +160,9 @@ func (z *slider) first(r *reign, watermark Timestamp) int64 {
 		return r.window
 	}
 	if watermark >= MaxTimestamp-1 {
-		return 1 << 61
+		return math.MaxInt64 / z.per
 	}
-	n := z.slideOf(watermark.Add(-z.size).Add(1))
+	n := z.before(z.before(z.slideOf(watermark), z.size), z.slide)
 	for z.window(n).last() <= watermark {
 		n++
 	}
@@ -456,7 +479,7 @@ func (o *Operator[K, V, A, R]) fireWindow(r ranked, n int64, emit func(Result[K,
 	value := o.emitShared(s, n, OnTime, emit)
 	whole, until := o.carries(s, n)
 	before := o.keys.weight(s)
-	o.pruneCells(r.id, c, z.kept)
+	o.pruneCells(r.id, c, min(z.kept, (n+1)*z.per)) // of those that end with time, the next has still to fire
 	o.keys.account(r.id, s, before)
 	if c.due, c.waits = o.nextDue(s, n+1); !c.waits {
 		o.cleanCells(r.id, c)

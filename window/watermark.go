@@ -52,6 +52,8 @@ type Combiner struct {
 	combined Timestamp
 	// idle counts the partitions that are idle, so that this is known without a look at each.
 	idle int
+	// behind says that the combined watermark may be less than the least, which the next watermark of any partition mends.
+	behind bool
 }
 
 // progress is where one partition stands.
@@ -115,7 +117,7 @@ func (c *Combiner) advance(s *progress, watermark Timestamp) {
 	if watermark <= s.watermark {
 		return
 	}
-	held := s.aligned && s.watermark <= c.combined || !s.aligned || c.combined == MinTimestamp
+	held := s.aligned && s.watermark <= c.combined || !s.aligned || c.behind || c.combined == MinTimestamp
 	s.watermark = watermark
 	if watermark >= c.combined {
 		s.aligned = true
@@ -135,24 +137,27 @@ func (c *Combiner) activate(s *progress) {
 	s.idle = false
 	c.idle--
 	s.aligned = s.watermark >= c.combined
+	c.behind = true
 }
 
 // SetIdle says that a partition has no events for now, or has again, and returns the combined watermark.
 func (c *Combiner) SetIdle(p int, idle bool) Timestamp {
 	s := c.part(p)
 	switch {
+	case idle == s.idle:
 	case !idle:
 		c.activate(s)
-	case !s.idle:
+	default:
 		s.idle, s.aligned = true, false
 		c.idle++
+		c.combine()
 	}
-	c.combine()
 	return c.combined
 }
 
 // combine moves the combined watermark to the least of the partitions that count.
 func (c *Combiner) combine() {
+	c.behind = false
 	least, most, counting := MaxTimestamp, MinTimestamp, false
 	for _, s := range c.parts {
 		most = max(most, s.watermark)

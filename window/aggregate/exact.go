@@ -36,13 +36,21 @@ func (e *Exact) Add(x float64) { e.add(x, false) }
 func (e *Exact) Remove(x float64) { e.add(x, true) }
 
 func (e *Exact) add(x float64, negative bool) {
-	m, exponent, minus, ok := e.split(x)
-	if !ok {
-		return
+	if m, exponent, minus, ok := e.split(x); ok {
+		e.addParts(m, exponent, minus != negative)
 	}
-	limb := exponent >> 6
+}
+
+// addScaled adds x·2^power, which need not be a float64.
+func (e *Exact) addScaled(x float64, power int32) {
+	if m, exponent, minus, ok := e.split(x); ok {
+		e.addParts(m, exponent+power, minus)
+	}
+}
+
+func (e *Exact) addParts(m uint64, exponent int32, minus bool) {
 	s := uint(exponent & 63)
-	e.addLimbs([3]uint64{m << s, m >> (64 - s)}, limb, minus != negative)
+	e.addLimbs([3]uint64{m << s, m >> (64 - s)}, exponent>>6, minus)
 }
 
 // addSquare adds x², which has twice the digits and is exact too.
@@ -236,6 +244,15 @@ func (e *Exact) integer() (v *big.Int, exponent int) {
 	return v, 64 * int(e.base)
 }
 
+// finite is integer; not ok where the sum is NaN or infinite.
+func (e *Exact) finite() (v *big.Int, exponent int, ok bool) {
+	if _, special := e.special(); special {
+		return nil, 0, false
+	}
+	v, exponent = e.integer()
+	return v, exponent, true
+}
+
 func (e *Exact) magnitude() (n [4]uint64, minus bool) {
 	if n = e.n; n[3]>>63 == 0 {
 		return n, false
@@ -313,6 +330,12 @@ func (e *Exact) Float64() float64 {
 	}
 	v, exponent := e.integer()
 	return scaled(v, exponent)
+}
+
+// overflows says whether the finite sum is out of range, where x is what Float64 has made of it.
+func (e *Exact) overflows(x float64) bool {
+	_, special := e.special()
+	return !special && math.IsInf(x, 0)
 }
 
 // scaled is v·2^exponent, rounded once.

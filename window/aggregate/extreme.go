@@ -1,6 +1,10 @@
 package aggregate
 
-import "cmp"
+import (
+	"cmp"
+	"math"
+	"reflect"
+)
 
 // Kept is the value that Min, Max, First or Last keeps.
 type Kept[T any] struct {
@@ -15,10 +19,10 @@ type ExtremeOf[V any, T cmp.Ordered] struct {
 	sign int
 }
 
-// Min is the least f; the zero T for no events. A NaN makes it NaN.
+// Min is the least f; the zero T for no events. A NaN makes it NaN, and -0 is less than 0.
 func Min[V any, T cmp.Ordered](f func(V) T) ExtremeOf[V, T] { return ExtremeOf[V, T]{f, -1} }
 
-// Max is the greatest f; the zero T for no events. A NaN makes it NaN.
+// Max is the greatest f; the zero T for no events. A NaN makes it NaN, and 0 is greater than -0.
 func Max[V any, T cmp.Ordered](f func(V) T) ExtremeOf[V, T] { return ExtremeOf[V, T]{f, 1} }
 
 // Add adds one event.
@@ -26,12 +30,33 @@ func (g ExtremeOf[V, T]) Add(a *Kept[T], v V) { g.keep(a, g.f(v)) }
 
 func (g ExtremeOf[V, T]) keep(a *Kept[T], x T) {
 	switch {
+	case x != x:
+		a.Value, a.Set = notANumber[T](), true
 	case !a.Set:
 		a.Value, a.Set = x, true
-	case a.Value != a.Value: // NaN stays
-	case x != x || cmp.Compare(x, a.Value) == g.sign:
+	case a.Value != a.Value: // it stays
+	case cmp.Compare(x, a.Value) == g.sign, isZero(x) && x == a.Value && negative(x) == (g.sign < 0):
 		a.Value = x
 	}
+}
+
+// notANumber is the one NaN that stands for all, so that which of them came first cannot be seen.
+func notANumber[T cmp.Ordered]() (x T) {
+	if v := reflect.ValueOf(&x).Elem(); v.CanFloat() {
+		v.SetFloat(math.NaN())
+	}
+	return x
+}
+
+func isZero[T cmp.Ordered](x T) bool {
+	var zero T
+	return x == zero
+}
+
+// negative says whether a zero is -0.
+func negative[T cmp.Ordered](x T) bool {
+	v := reflect.ValueOf(x)
+	return v.CanFloat() && math.Signbit(v.Float())
 }
 
 // Merge adds the events of from.

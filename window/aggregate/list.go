@@ -18,6 +18,7 @@ type Item[T cmp.Ordered] struct {
 // Tops are the counters of TopK.
 type Tops[T cmp.Ordered] struct {
 	counts  map[T]int64
+	nan     int64 // of NaN, which no map finds again
 	missing int64 // at most so much is missing from each count
 	// referred is how many bytes the values refer to.
 	referred int
@@ -29,7 +30,8 @@ type TopKOf[V any, T cmp.Ordered] struct {
 	k, limit int
 }
 
-// TopK finds the k most frequent values of f with their counts, most frequent first and equal ones in order. It keeps counters for up to
+// TopK finds the k most frequent values of f with their counts, most frequent first and equal ones in order. All NaN are one value, and -0
+// is 0. It keeps counters for up to
 // 2·capacity values, and is exact, whatever the order, while there are no more. Beyond, it is the mergeable
 // summary of Misra and Gries: a count is short by at most Item.Error, which is at most events/capacity. A capacity below k is k.
 func TopK[V any, T cmp.Ordered](f func(V) T, k, capacity int) TopKOf[V, T] {
@@ -46,6 +48,14 @@ func (g TopKOf[V, T]) Add(a *Tops[T], v V) {
 }
 
 func (a *Tops[T]) add(v T, n int64) {
+	switch {
+	case v != v:
+		a.nan += n
+		return
+	case isZero(v):
+		var zero T
+		v = zero
+	}
 	old, known := a.counts[v]
 	if a.counts[v] = old + n; !known {
 		a.referred += referredOf(v)
@@ -82,6 +92,7 @@ func (g TopKOf[V, T]) Merge(into *Tops[T], from Tops[T]) {
 	for v, n := range from.counts {
 		into.add(v, n)
 	}
+	into.nan += from.nan
 	into.missing += from.missing
 	g.trim(into)
 }
@@ -96,9 +107,12 @@ func (g TopKOf[V, T]) Result(a *Tops[T]) []Item[T] {
 }
 
 func (TopKOf[V, T]) items(a *Tops[T]) []Item[T] {
-	items := make([]Item[T], 0, len(a.counts))
+	items := make([]Item[T], 0, len(a.counts)+1)
 	for v, n := range a.counts {
 		items = append(items, Item[T]{v, n, a.missing})
+	}
+	if a.nan > 0 {
+		items = append(items, Item[T]{notANumber[T](), a.nan, 0})
 	}
 	return items
 }
@@ -335,8 +349,8 @@ type DecayOf[V any] struct {
 }
 
 // Decay is the sum of f in which each event has lost half of its weight every half-life up to the latest event of the window, by at, their
-// timestamps in nanoseconds. Each weight is rounded, the sum is not, so the result does not depend on the order but for events more than
-// 1,000 half-lives old, whose weight is 0 or next to it. A half-life that is not positive is a mistake in the program, and panics.
+// timestamps in nanoseconds. Each weight is rounded, the sum is not, so the result does not depend on the order. An event
+// that is 2,240 half-lives older than the latest has no weight at all. A half-life that is not positive is a mistake in the program, and panics.
 func Decay[V any](f func(V) float64, at func(V) int64, halfLife time.Duration) DecayOf[V] {
 	if halfLife <= 0 {
 		panic("aggregate: a half-life must be positive")
@@ -359,10 +373,20 @@ func (g DecayOf[V]) Add(a *Fading, v V) {
 	t := g.at(v)
 	whole, rest := g.age(t)
 	g.reach(a, t, whole)
-	if late := whole - a.Epoch; late > -2000 {
-		a.Sum.Add(math.Ldexp(g.f(v)*math.Exp2(rest), int(late)))
+	x, exponent := math.Frexp(g.f(v)) // so that nothing on the way is out of range
+	switch late := epochs(a.Epoch, whole); {
+	case late > -faded:
+		a.Sum.addScaled(x*math.Exp2(rest), int32(whole-a.Epoch)+int32(exponent))
+	case x-x != 0: // NaN and the infinities do not fade
+		a.Sum.Add(x)
 	}
 }
+
+// faded is after how many epochs the greatest float64 is less than the least one.
+const faded = 36
+
+// epochs is how many multiples of 64 half-lives are from one to another, without an overflow.
+func epochs(from, to int64) int64 { return to>>6 - from>>6 }
 
 // reach moves the units of a to those of time t.
 func (g DecayOf[V]) reach(a *Fading, t, whole int64) {
@@ -372,7 +396,7 @@ func (g DecayOf[V]) reach(a *Fading, t, whole int64) {
 	}
 	a.Last = max(a.Last, t)
 	if epoch > a.Epoch {
-		a.Sum.halve((epoch - a.Epoch) / 64)
+		a.Sum.halve(epochs(a.Epoch, epoch))
 		a.Epoch = epoch
 	}
 }
@@ -386,14 +410,19 @@ func (g DecayOf[V]) Merge(into *Fading, from Fading) {
 	g.reach(into, from.Last, whole)
 	var older Exact
 	older.Merge(&from.Sum)
-	older.halve((into.Epoch - from.Epoch) / 64)
+	older.halve(epochs(from.Epoch, into.Epoch))
 	into.Sum.Merge(&older)
 }
 
 // Result is the faded sum.
 func (g DecayOf[V]) Result(a *Fading) float64 {
 	whole, rest := g.age(a.Last)
-	return math.Ldexp(a.Sum.Float64()*math.Exp2(-rest), -int(whole-a.Epoch))
+	older, x := int(whole-a.Epoch), a.Sum.Float64()
+	if a.Sum.overflows(x) { // in its units; half of it does not in those of Last
+		v, exponent := a.Sum.integer()
+		x, older = scaled(v, exponent-older-1), -1
+	}
+	return math.Ldexp(x*math.Exp2(-rest), -older) + 0 // which makes -0 of what is left of old ones 0
 }
 
 // Append appends the accumulator's bytes.

@@ -130,6 +130,9 @@ func SkipNonFinite[V, A, R any](g Aggregator[V, A, R], fs ...func(V) float64) Sk
 	return SkippingOf[V, A, R]{g, fs}
 }
 
+// Rejects asks the aggregate, unless the event is left out.
+func (g SkippingOf[V, A, R]) Rejects(v V) bool { return finite(v, g.fs) && rejects(g.g, v) }
+
 // Add adds one event, or counts it.
 func (g SkippingOf[V, A, R]) Add(acc *Acc2[A, int64], v V) {
 	if !finite(v, g.fs) {

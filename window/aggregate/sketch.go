@@ -105,8 +105,12 @@ func (DistinctOf[V]) Decode(src []byte, a *Distincts) error {
 	return nil
 }
 
-// quantileBins bounds a quantile sketch: at 1 % they span 17 powers of ten, and what is below is counted in the lowest.
-const quantileBins = 2048
+// The bins of a quantile sketch, of 8 bytes each: so many that they span 17 powers of ten, as 2,048 do at 1 %.
+const (
+	leastBins = 2048
+	mostBins  = 1 << 20
+	binned    = 1e17
+)
 
 // QuantilesOf is made by Quantiles.
 type QuantilesOf[V any] struct {
@@ -125,7 +129,9 @@ type Sketch struct {
 
 // Quantiles estimates quantiles of f at the ranks, each from 0 to 1, by a DDSketch: each result is within the relative accuracy, such as
 // 0.01, of a value with that rank. Infinities are beyond all others; a NaN makes all NaN, and so does no event. The result does not
-// depend on the order. An accuracy outside of (0, 1) and ranks outside of [0, 1] are a mistake in the program, and panic.
+// depend on the order. Of values with one sign, those that are more than 17 powers of ten nearer to zero than the farthest count as the nearest that is
+// kept (with an accuracy below 0.00002, of which there is no use, sooner). An accumulator has 8 bytes for each bin from the least to the
+// greatest: 115 bins a power of ten at 0.01, 1,150 at 0.001. An accuracy outside of (0, 1) and ranks outside of [0, 1] are a mistake in the program, and panic.
 func Quantiles[V any](f func(V) float64, accuracy float64, ranks ...float64) QuantilesOf[V] {
 	m, err := mapping.NewDefaultMapping(accuracy)
 	if err != nil {
@@ -136,7 +142,8 @@ func Quantiles[V any](f func(V) float64, accuracy float64, ranks ...float64) Qua
 			panic(fmt.Sprintf("aggregate: rank %v is not from 0 to 1", r))
 		}
 	}
-	return QuantilesOf[V]{f, accuracy, ranks, m, func() store.Store { return store.NewCollapsingLowestDenseStore(quantileBins) }}
+	bins := min(max(m.Index(binned)-m.Index(1)+1, leastBins), mostBins)
+	return QuantilesOf[V]{f, accuracy, ranks, m, func() store.Store { return store.NewCollapsingLowestDenseStore(bins) }}
 }
 
 // Add adds one event.

@@ -148,7 +148,7 @@ func (m *Moments) mean() float64 {
 		return math.NaN()
 	}
 	x := m.Sum.Float64()
-	if _, special := m.Sum.special(); !special && math.IsInf(x, 0) { // the sum is out of range, the mean is not
+	if m.Sum.overflows(x) { // the mean does not
 		v, exponent := m.Sum.integer()
 		return quotient(v, big.NewInt(m.N), exponent)
 	}
@@ -241,7 +241,17 @@ func (RatioOf[V]) Remove(from *Acc2[Exact, Exact], part Acc2[Exact, Exact]) bool
 }
 
 // Result is the ratio.
-func (RatioOf[V]) Result(a *Acc2[Exact, Exact]) float64 { return a.A.Float64() / a.B.Float64() }
+func (RatioOf[V]) Result(a *Acc2[Exact, Exact]) float64 {
+	over, under := a.A.Float64(), a.B.Float64()
+	if a.A.overflows(over) && under != 0 || a.B.overflows(under) { // the ratio need not
+		if v, exponent, ok := a.A.finite(); ok {
+			if u, less, ok := a.B.finite(); ok {
+				return quotient(v, u, exponent-less)
+			}
+		}
+	}
+	return over / under
+}
 
 // Append appends the accumulator's bytes.
 func (RatioOf[V]) Append(dst []byte, a *Acc2[Exact, Exact]) []byte {
