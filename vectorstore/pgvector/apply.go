@@ -14,42 +14,54 @@ import (
 	"github.com/tidemark-go/tidemark/vectorstore"
 )
 
-// putStatement is one INSERT that makes any mutation, on what is stored at that moment. Its parameters are those of put.args. What
-// an object keeps is decided in the statement, so that nothing comes between reading and writing.
-func (s *Store) putStatement() string {
-	const (
-		merges = "($9 AND NOT t.deleted)" // and there is something to keep
-		names  = "tenant, id, version, deleted, properties, kinds, inputs"
-		values = "$1::text, $2::text::uuid, $3::text, $4::boolean, $5::jsonb, $6::jsonb, $7::jsonb"
-	)
-	columns, given := []string{names}, []string{values}
-	set := []string{
-		"deleted = EXCLUDED.deleted",
-		"version = CASE WHEN " + merges + " AND EXCLUDED.version = '' THEN t.version ELSE EXCLUDED.version END",
-		"properties = CASE WHEN " + merges + " THEN (t.properties - $8::text[]) || EXCLUDED.properties ELSE EXCLUDED.properties END",
-		"kinds = CASE WHEN " + merges + " THEN (t.kinds - $8::text[]) || EXCLUDED.kinds ELSE EXCLUDED.kinds END",
-		"inputs = CASE WHEN " + merges + " THEN (t.inputs - $10::text[]) || EXCLUDED.inputs ELSE EXCLUDED.inputs END",
+// statements returns the INSERTs that make a mutation: put makes any, on what is stored at that moment; replace, which costs the server
+// less, one that keeps nothing and has no condition. Their parameters are those of put.args, of which replace takes the first. What an
+// object keeps is decided in the statement, so that nothing comes between reading and writing.
+func (s *Store) statements() (put, replace string) {
+	columns := []string{"tenant", "id", "version", "deleted", "properties", "kinds", "inputs"}
+	given := []string{"$1::text", "$2::text::uuid", "$3::text", "$4::boolean", "$5::jsonb", "$6::jsonb", "$7::jsonb"}
+	for i, v := range s.vectors {
+		columns, given = append(columns, quoted(v.Name)), append(given, v.cast(fmt.Sprintf("$%d", fixedArgs+1+i)))
+	}
+	more := fixedArgs + len(s.vectors)
+	mentioned, merge, blank := fmt.Sprintf("$%d", more+1), fmt.Sprintf("$%d", more+2), fmt.Sprintf("$%d", more+3)
+	version := fmt.Sprintf("$%d", more+4)
+	merges := "(" + merge + " AND NOT t.deleted)" // and there is something to keep
+	kept := map[string]string{
+		"version":    "EXCLUDED.version = '' THEN t.version",
+		"properties": "true THEN (t.properties - " + mentioned + "::text[]) || EXCLUDED.properties",
+		"kinds":      "true THEN (t.kinds - " + mentioned + "::text[]) || EXCLUDED.kinds",
+		"inputs":     "true THEN (t.inputs - " + blank + "::text[]) || EXCLUDED.inputs",
 	}
 	for i, v := range s.vectors {
-		name := quoted(v.Name)
-		columns = append(columns, name)
-		given = append(given, v.cast(fmt.Sprintf("$%d", firstVector+2*i)))
-		set = append(set, fmt.Sprintf("%s = CASE WHEN %s AND NOT $%d::boolean THEN t.%s ELSE EXCLUDED.%s END",
-			name, merges, firstVector+2*i+1, name, name))
+		kept[quoted(v.Name)] = fmt.Sprintf("NOT $%d::boolean THEN t.%s", more+5+i, quoted(v.Name))
 	}
-	return "INSERT INTO " + s.table + " AS t (" + strings.Join(columns, ", ") + ") SELECT " + strings.Join(given, ", ") +
-		" WHERE ($11::text IS NULL OR coalesce((SELECT version FROM " + s.table + " WHERE tenant = $1 AND id = $2::text::uuid), '') = $11)" +
-		" ON CONFLICT (tenant, id) DO UPDATE SET " + strings.Join(set, ", ") + " WHERE $11::text IS NULL OR t.version = $11"
+	var merged, replaced []string
+	for _, c := range columns[2:] {
+		replaced = append(replaced, c+" = EXCLUDED."+c)
+		if then := kept[c]; then == "" {
+			merged = append(merged, c+" = EXCLUDED."+c)
+		} else {
+			merged = append(merged, fmt.Sprintf("%s = CASE WHEN %s AND %s ELSE EXCLUDED.%s END", c, merges, then, c))
+		}
+	}
+	insert := "INSERT INTO " + s.table + " AS t (" + strings.Join(columns, ", ") + ") SELECT " + strings.Join(given, ", ")
+	const conflict = " ON CONFLICT (tenant, id) DO UPDATE SET "
+	put = insert + " WHERE (" + version + "::text IS NULL OR coalesce((SELECT version FROM " + s.table +
+		" WHERE tenant = $1 AND id = $2::text::uuid), '') = " + version + ")" + conflict + strings.Join(merged, ", ") +
+		" WHERE " + version + "::text IS NULL OR t.version = " + version
+	return put, insert + conflict + strings.Join(replaced, ", ")
 }
 
-// firstVector is the number of the first vector's parameter; each has a second one, whether it is mentioned.
-const firstVector = 12
+// fixedArgs is how many arguments stand before the vectors.
+const fixedArgs = 7
 
 // put is a mutation as it is sent, with its place among those of the call.
 type put struct {
 	place int
 	ref   vectorstore.Ref
 	args  []any
+	whole bool // it keeps nothing and has no condition
 }
 
 // Apply makes the mutations take effect in order, at most MaxBatch in a transaction. Refused with a permanent error, each by itself,
@@ -101,7 +113,11 @@ func (s *Store) applyIf(ctx context.Context, m []vectorstore.Mutation, expected 
 func (s *Store) send(ctx context.Context, puts []*put, errs []error) {
 	batch := &pgx.Batch{}
 	for _, p := range puts {
-		batch.Queue(s.put, p.args...)
+		if p.whole {
+			batch.Queue(s.replace, p.args[:fixedArgs+len(s.vectors)]...)
+		} else {
+			batch.Queue(s.put, p.args...)
+		}
 	}
 	changed := make([]int64, len(puts))
 	err := pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
@@ -146,9 +162,9 @@ func (s *Store) parse(m *vectorstore.Mutation, expected *string) (*put, error) {
 	}
 	properties, kinds, inputs := map[string]any{}, map[string]any{}, map[string]string{}
 	mentioned, blank := []string{}, []string{} // no nil, which would be a NULL
-	vectors := make([]any, 2*len(s.vectors))
+	vectors, named := make([]any, len(s.vectors)), make([]any, len(s.vectors))
 	for i := range s.vectors {
-		vectors[2*i], vectors[2*i+1] = []float32(nil), false
+		vectors[i], named[i] = reals(nil), false
 	}
 	var err error
 	switch m.Action {
@@ -159,7 +175,7 @@ func (s *Store) parse(m *vectorstore.Mutation, expected *string) (*put, error) {
 		if inputs, blank, err = parseInputs(o.Inputs); err != nil {
 			return nil, err
 		}
-		if err := s.parseVectors(o, vectors); err != nil {
+		if err := s.parseVectors(o, vectors, named); err != nil {
 			return nil, err
 		}
 	case vectorstore.Delete:
@@ -174,11 +190,10 @@ func (s *Store) parse(m *vectorstore.Mutation, expected *string) (*put, error) {
 		}
 		texts[i] = string(text)
 	}
-	p := &put{ref: o.Ref, args: []any{
-		o.Tenant, string(o.ID), o.Version, m.Action == vectorstore.Delete, texts[0], texts[1], texts[2], mentioned,
-		m.Action == vectorstore.Merge, blank, expected,
-	}}
-	p.args = append(p.args, vectors...)
+	merge := m.Action == vectorstore.Merge
+	p := &put{ref: o.Ref, whole: !merge && expected == nil}
+	p.args = []any{o.Tenant, string(o.ID), o.Version, m.Action == vectorstore.Delete, texts[0], texts[1], texts[2]}
+	p.args = slices.Concat(p.args, vectors, []any{mentioned, merge, blank, expected}, named)
 	return p, nil
 }
 
@@ -222,18 +237,18 @@ func parseInputs(in map[string]string) (out map[string]string, blank []string, e
 	return out, blank, nil
 }
 
-// parseVectors puts vectors and whether they are mentioned in their places.
-func (s *Store) parseVectors(o *vectorstore.Object, to []any) error {
+// parseVectors puts vectors and whether they are named in their places.
+func (s *Store) parseVectors(o *vectorstore.Object, to, named []any) error {
 	for name, v := range o.Vectors {
 		i := s.vector(name)
 		if len(v) > 0 || i < 0 {
 			if err := s.checkVector(name, v); err != nil {
 				return err
 			}
-			to[2*i] = v
+			to[i] = reals(v)
 		}
 		if !s.vectors[i].Multi { // which has none of this kind to clear
-			to[2*i+1] = true
+			named[i] = true
 		}
 	}
 	for name, v := range o.MultiVectors {
@@ -242,10 +257,10 @@ func (s *Store) parseVectors(o *vectorstore.Object, to []any) error {
 			if err := s.checkMulti(name, v); err != nil {
 				return err
 			}
-			to[2*i] = slices.Concat(v...)
+			to[i] = reals(slices.Concat(v...))
 		}
 		if s.vectors[i].Multi {
-			to[2*i+1] = true
+			named[i] = true
 		}
 	}
 	return nil

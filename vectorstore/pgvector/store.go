@@ -21,7 +21,8 @@ type Store struct {
 	table    string   // quoted
 	vectors  []Vector // in the order of the options
 	maxBatch int
-	put      string // the statement that makes a mutation
+	put      string // the statement that makes any mutation
+	replace  string // the one that makes a mutation that keeps nothing
 	read     string // the columns of an object, as they are selected
 }
 
@@ -45,7 +46,8 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{pool: pool, table: pgx.Identifier(o.identifier()).Sanitize(), vectors: o.Vectors, maxBatch: o.MaxBatch}
-	s.put, s.read = s.putStatement(), s.readColumns()
+	s.put, s.replace = s.statements()
+	s.read = s.readColumns()
 	if err := s.ensure(ctx, o); err != nil {
 		return nil, fmt.Errorf("pgvector: table %s: %w", s.table, err)
 	}

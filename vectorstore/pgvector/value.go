@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgtype"
+
 	"github.com/tidemark-go/tidemark/vectorstore"
 )
 
@@ -222,4 +224,29 @@ func operand(v any) (string, error) {
 	}
 	text, err := json.Marshal(value)
 	return string(text), err
+}
+
+// reals is an argument for an array of reals, NULL where it is nil. pgx encodes a []float32 too, but puts every component on the heap.
+type reals []float32
+
+// Dimensions makes reals a [pgtype.ArrayGetter].
+func (r reals) Dimensions() []pgtype.ArrayDimension {
+	if r == nil {
+		return nil
+	}
+	return []pgtype.ArrayDimension{{Length: int32(len(r)), LowerBound: 1}}
+}
+
+// Index returns what points into the array.
+func (r reals) Index(i int) any { return (*real4)(&r[i]) }
+
+// IndexType returns the type of what Index returns.
+func (reals) IndexType() any { return new(real4) }
+
+// real4 is a component as it is encoded: a pointer to it needs no memory of its own.
+type real4 float32
+
+// Float64Value makes a component a [pgtype.Float64Valuer].
+func (r *real4) Float64Value() (pgtype.Float8, error) {
+	return pgtype.Float8{Float64: float64(*r), Valid: true}, nil
 }
