@@ -3,6 +3,7 @@ package weaviate
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -28,7 +29,7 @@ func BenchmarkUpsert(b *testing.B) {
 				s := openForBench(b, benchDimensions)
 				write := benchStore(s)
 				if way == "stubs" {
-					write = benchStubs(s)
+					write = func(rows []benchRow) error { return benchStubs(s)(benchMutations(rows)) }
 				}
 				benchCalls(b, size, write)
 			})
@@ -98,20 +99,23 @@ func benchMutations(rows []benchRow) []vectorstore.Mutation {
 	return m
 }
 
-func benchStubs(s *Store) func([]benchRow) error {
-	return func(rows []benchRow) error {
+// benchStubs writes what the mutations of benchMutations say.
+func benchStubs(s *Store) func([]vectorstore.Mutation) error {
+	return func(m []vectorstore.Mutation) error {
 		req := &pb.BatchObjectsRequest{}
-		for _, r := range rows {
-			properties, err := structpb.NewStruct(map[string]any{
-				"product_id": r.n, "description": r.text(), "price": float64(r.n),
-				inputsProperty: `{"text_vector":"0123456789abcdef"}`, versionProperty: "0000000000000001",
-			})
+		for i := range m {
+			o := &m[i].Object
+			values := maps.Clone(o.Properties)
+			if o.Version != "" {
+				values[inputsProperty], values[versionProperty] = `{"text_vector":"0123456789abcdef"}`, o.Version
+			}
+			properties, err := structpb.NewStruct(values)
 			if err != nil {
 				return err
 			}
 			req.Objects = append(req.Objects, &pb.BatchObject{
-				Uuid: string(idOf(r.n)), Collection: s.collection, Properties: &pb.BatchObject_Properties{NonRefProperties: properties},
-				Vectors: []*pb.Vectors{{Name: "text_vector", VectorBytes: encodeVector(r.vector)}},
+				Uuid: string(o.ID), Collection: s.collection, Properties: &pb.BatchObject_Properties{NonRefProperties: properties},
+				Vectors: []*pb.Vectors{{Name: "text_vector", VectorBytes: encodeVector(o.Vectors["text_vector"])}},
 			})
 		}
 		reply, err := s.conn.client.BatchObjects(context.Background(), req)

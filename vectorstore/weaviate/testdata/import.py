@@ -1,6 +1,6 @@
 """Imports objects with weaviate-client into a collection that is there, and prints what it took as a JSON object.
 
-usage: import.py HTTP_HOST:PORT GRPC_HOST:PORT COLLECTION OBJECTS DIMENSIONS SETTING
+usage: import.py HTTP_HOST:PORT GRPC_HOST:PORT COLLECTION FIRST OBJECTS DIMENSIONS SETTING
 """
 
 import json
@@ -11,22 +11,22 @@ import time
 
 import weaviate
 
-http, grpc, name, objects, dimensions, setting = sys.argv[1:]
-objects, dimensions = int(objects), int(dimensions)
+http, grpc, name, first, objects, dimensions, setting = sys.argv[1:]
+first, objects, dimensions = int(first), int(objects), int(dimensions)
 host, port = http.rsplit(":", 1)
 grpc_host, grpc_port = grpc.rsplit(":", 1)
 
 # A vector is a piece of one sequence: pieces that begin at different places have as little to do with each other as new ones, and
 # are there at once.
-random.seed(1)
+random.seed(first)
 sequence = [random.gauss(0, 1) for _ in range(objects + dimensions)]
 rows = [
     (
         f"{n:08x}-0000-5000-8000-{n:012x}",
         {"product_id": n, "description": f"product number {n}, a thing that is sold", "price": float(n)},
-        {"text_vector": sequence[n : n + dimensions]},
+        {"text_vector": sequence[n - first : n - first + dimensions]},
     )
-    for n in range(objects)
+    for n in range(first, first + objects)
 ]
 
 client = weaviate.connect_to_custom(host, int(port), False, grpc_host, int(grpc_port), False, skip_init_checks=True)

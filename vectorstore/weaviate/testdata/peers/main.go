@@ -1,8 +1,8 @@
 // Peers imports objects with weaviate-go-client v4 into a collection that is there, and prints what it took as a JSON object.
 //
-//	usage: peers HTTP_HOST:PORT GRPC_HOST:PORT COLLECTION OBJECTS DIMENSIONS SETTING
+//	usage: peers HTTP_HOST:PORT GRPC_HOST:PORT COLLECTION FIRST OBJECTS DIMENSIONS SETTING
 //
-// A setting is "100 x 1": objects in a batch, and batchers side by side. The client itself sends one batch after the other.
+// A setting is "100 x 1": objects in a batch, and goroutines that send them side by side. The client's batcher sends one after the other.
 //
 // It is a module of its own, so that Tidemark does not depend on that client.
 package main
@@ -27,20 +27,20 @@ import (
 )
 
 func main() {
-	if len(os.Args) != 7 {
-		log.Fatal("usage: peers HTTP GRPC COLLECTION OBJECTS DIMENSIONS SETTING")
+	if len(os.Args) != 8 {
+		log.Fatal("usage: peers HTTP GRPC COLLECTION FIRST OBJECTS DIMENSIONS SETTING")
 	}
-	var objects, dimensions, size, batchers int
-	if _, err := fmt.Sscanf(strings.Join(os.Args[4:], " "), "%d %d %d x %d", &objects, &dimensions, &size, &batchers); err != nil {
+	var first, objects, dimensions, size, senders int
+	if _, err := fmt.Sscanf(strings.Join(os.Args[4:], " "), "%d %d %d %d x %d", &first, &objects, &dimensions, &size, &senders); err != nil {
 		log.Fatal(err)
 	}
 	client, err := weaviate.NewClient(weaviate.Config{Host: os.Args[1], Scheme: "http", GrpcConfig: &grpc.Config{Host: os.Args[2]}})
 	if err != nil {
 		log.Fatal(err)
 	}
-	rows := objectsOf(os.Args[3], objects, dimensions)
+	rows := objectsOf(os.Args[3], first, objects, dimensions)
 	used, start := processorTime(), time.Now()
-	if err := importAll(client, rows, size, batchers); err != nil {
+	if err := importAll(client, rows, size, senders); err != nil {
 		log.Fatal(err)
 	}
 	took := map[string]float64{"seconds": time.Since(start).Seconds(), "cpu": (processorTime() - used).Seconds()}
@@ -51,31 +51,32 @@ func main() {
 
 // objectsOf returns objects with a vector and the properties that BenchmarkImport gives them. The vectors are pieces of one sequence, as
 // there.
-func objectsOf(collection string, objects, dimensions int) []*models.Object {
-	random := rand.New(rand.NewPCG(7, 8))
+func objectsOf(collection string, first, objects, dimensions int) []*models.Object {
+	random := rand.New(rand.NewPCG(7, uint64(first)))
 	sequence := make([]float32, objects+dimensions)
 	for i := range sequence {
 		sequence[i] = float32(random.NormFloat64())
 	}
 	rows := make([]*models.Object, objects)
-	for i := range rows {
-		rows[i] = &models.Object{
+	for k := range rows {
+		i := first + k
+		rows[k] = &models.Object{
 			Class: collection, ID: strfmt.UUID(fmt.Sprintf("%08x-0000-5000-8000-%012x", i, i)),
 			Properties: map[string]any{
 				"product_id": i, "description": fmt.Sprintf("product number %d, a thing that is sold", i), "price": float64(i),
 			},
-			Vectors: models.Vectors{"text_vector": sequence[i : i+dimensions]},
+			Vectors: models.Vectors{"text_vector": sequence[k : k+dimensions]},
 		}
 	}
 	return rows
 }
 
-func importAll(client *weaviate.Client, rows []*models.Object, size, batchers int) error {
+func importAll(client *weaviate.Client, rows []*models.Object, size, senders int) error {
 	var sending sync.WaitGroup
-	errs := make([]error, batchers)
+	errs := make([]error, senders)
 	for n := range errs {
 		sending.Go(func() {
-			for from := n * size; from < len(rows) && errs[n] == nil; from += batchers * size {
+			for from := n * size; from < len(rows) && errs[n] == nil; from += senders * size {
 				errs[n] = send(context.Background(), client, rows[from:min(from+size, len(rows))])
 			}
 		})
