@@ -116,8 +116,9 @@
 // Writes are cut into batches by count and by bytes of the message, of which MaxInFlight are under way at once; a server that
 // is slow or refuses gets smaller ones, and fewer. Requests are repeated where the server was unavailable, with jitter, which
 // is harmless even when only the reply was lost: ids are the caller's. Consistency levels and gzip are options. Writes whose context
-// has the priority of a backfill (package embed) go after the others, leave a place for them, and shrink to a few objects at a time,
-// with rests, as long as others come.
+// has the priority of a backfill (package embed) go after the others, leave a place for them, send what the server does in 40 ms at a
+// time, since a live write of another process waits for all that is under way, and shrink to a few objects, with rests, as long as
+// others of the same Store come.
 //
 // An API key, or what [Options].Token returns, goes as a bearer token with both transports, over TLS or to this machine only,
 // unless PlaintextKey. The W3C trace context of a call's context travels in the request's metadata, next to metadata that the

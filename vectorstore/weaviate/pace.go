@@ -13,9 +13,12 @@ const (
 	// batchTime is what a write request shall take at most: long enough that its overhead does not count, and far from
 	// every timeout.
 	batchTime = time.Second
+	// backfillTime is that of a backfill. A server indexes the objects of all requests in the order in which they came (seen with v1.39),
+	// so that a live write of another process, or one that nobody expected, waits until all that is under way is done.
+	backfillTime = 40 * time.Millisecond
 	// firstBatch is how many objects a batch has before it is known what one takes.
 	firstBatch = 100
-	// leastBatch is the smallest number of objects that a slow server makes of a batch.
+	// leastBatch is the smallest number of objects that a slow server makes of a batch, and how many a backfill begins with.
 	leastBatch = 10
 	// amongLive is how many objects a backfill sends at a time between live writes: a few milliseconds of a server's work, which is what
 	// a live write that comes meanwhile waits for.
@@ -30,10 +33,11 @@ const (
 // pace adapts writes to the server: how many requests are under way, and how many objects one has.
 //
 // The server's refusals halve the number under way and successes add to it, one for each round of them; so several
-// processes that write to one server share it. The time that an object took makes the next batches as large as batchTime
-// allows.
+// processes that write to one server share it. The time that an object took, the wait for others' in it, makes the next batches as large
+// as batchTime allows.
 //
-// A backfill ([embed.Backfill], in the context) goes after what is live, and leaves a place free for it. As long as live writes come it
+// A backfill ([embed.Backfill], in the context) goes after what is live, leaves a place free for it, and sends no more at a time than
+// backfillTime allows. As long as live writes come it
 // sends a few objects at a time and rests in between, since on the server, too, its objects take the processors from theirs.
 type pace struct {
 	most      int // under way
@@ -58,13 +62,17 @@ func newPace(most, mostBatch int) *pace {
 func (p *pace) batch(ctx context.Context) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	first, most := firstBatch, batchTime
+	if isBackfill(ctx) {
+		first, most = leastBatch, backfillTime
+	}
 	switch {
 	case isBackfill(ctx) && p.yields():
 		return min(p.mostBatch, amongLive)
 	case p.object <= 0:
-		return min(p.mostBatch, firstBatch)
+		return min(p.mostBatch, first)
 	}
-	return min(p.mostBatch, max(leastBatch, int(batchTime/p.object)))
+	return min(p.mostBatch, max(leastBatch, int(most/p.object)))
 }
 
 func isBackfill(ctx context.Context) bool { return embed.PriorityOf(ctx) == embed.Backfill }

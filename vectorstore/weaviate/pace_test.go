@@ -68,10 +68,16 @@ func TestPaceSizes(t *testing.T) {
 	if got := p.batch(t.Context()); got != firstBatch {
 		t.Errorf("at first: batches of %d, want %d", got, firstBatch)
 	}
+	backfill := embed.WithPriority(t.Context(), embed.Backfill)
 	for _, tt := range []struct {
-		object time.Duration
-		want   int
-	}{{time.Millisecond, 200}, {20 * time.Millisecond, 50}, {time.Second, leastBatch}, {time.Millisecond, 200}} {
+		object          time.Duration
+		want, backfills int
+	}{
+		{time.Millisecond, 200, 40},
+		{20 * time.Millisecond, 50, leastBatch},
+		{time.Second, leastBatch, leastBatch},
+		{100 * time.Microsecond, 200, 200},
+	} {
 		for range 60 {
 			if err := p.begin(t.Context()); err != nil {
 				t.Fatal(err)
@@ -82,6 +88,10 @@ func TestPaceSizes(t *testing.T) {
 		}
 		if got := p.batch(t.Context()); got != tt.want && got != tt.want+1 {
 			t.Errorf("%v an object: batches of %d, want %d", tt.object, got, tt.want)
+		}
+		p.lastLive = time.Time{} // a backfill does not yield
+		if got := p.batch(backfill); got != tt.backfills && got != tt.backfills-1 {
+			t.Errorf("%v an object: batches of %d of a backfill, want %d", tt.object, got, tt.backfills)
 		}
 	}
 }
@@ -137,8 +147,8 @@ func TestPaceBackfill(t *testing.T) {
 		for range 3 {
 			begin(backfill)
 		}
-		if n := p.batch(backfill); n != firstBatch {
-			t.Errorf("alone, a backfill sends %d", n)
+		if n := p.batch(backfill); n != leastBatch {
+			t.Errorf("alone, a backfill begins with %d", n)
 		}
 		ctx, cancel := context.WithTimeout(backfill, time.Second)
 		if err := p.begin(ctx); !errors.Is(err, context.DeadlineExceeded) {
