@@ -42,7 +42,7 @@ const exactShare = 48
 //
 // A few components are much larger than all others, and would leave those few of the 256 steps. They are found by their weights, and
 // multiplied as they are (as in LLM.int8, arXiv:2208.07339, where they are found by their size). The product that does so also adds the
-// biases, and what the middle of the 8 bits stands for.
+// biases, and what the lowest code stands for.
 func (e *encoder) quantizedLinear(x string, in, out int64, scale float32, names []string) string {
 	rows := out * int64(len(names))
 	var matrix, bias []float32
@@ -63,33 +63,29 @@ func (e *encoder) quantizedLinear(x string, in, out int64, scale float32, names 
 	}
 	codes, steps, exact := quantize(matrix, int(in), loud)
 
+	// A token of which all is the same has steps of 0: its codes are any, and count for nothing.
 	rest := e.node("Mul", []string{x, e.floats("rest", others(int(in), loud), in)})
-	span := func(op string) string {
-		return e.node(op, []string{rest, e.ints("components", -1)}, attribute{"keepdims", int64(0)})
-	}
-	least := span("ReduceMin")
-	width := e.node("Max", []string{e.node("Sub", []string{span("ReduceMax"), least}), e.floats("tiny", []float32{1e-30})})
+	components := e.ints("components", -1)
+	least := e.node("ReduceMin", []string{rest, components})
+	width := e.node("Sub", []string{e.node("ReduceMax", []string{rest, components}), least})
 	step := e.node("Mul", []string{width, e.floats("codes", []float32{1.0 / 255})})
-	zero := e.node("Round", []string{e.node("Neg", []string{e.node("Div", []string{least, step})})})
-	coded := e.node("QuantizeLinear", []string{x, step, e.node("Cast", []string{zero}, attribute{"to", int64(elemUint8)})}, attribute{"axis", int64(0)})
-	elem, weightsMiddle := elemInt8, byte(0)
+	above := e.node("Sub", []string{rest, least})
+	coded := e.node("QuantizeLinear", []string{above, e.node("Squeeze", []string{step, e.ints("column", 1)})}, attribute{"axis", int64(0)})
+	elem, middle := elemInt8, byte(0)
 	if !e.signed {
-		elem, weightsMiddle = elemUint8, middle
+		elem, middle = elemUint8, 128
 		for i := range codes {
 			codes[i] += middle
 		}
 	}
 	product := e.nodes("MatMulIntegerToFloat", microsoft, 1, []string{
 		coded, e.initializer("weights", elem, codes, in, rows), e.floats("one", []float32{1}), e.floats("steps", steps, rows),
-		e.initializer("middle", elemUint8, []byte{middle}), e.initializer("middle", elem, []byte{weightsMiddle}),
+		"", e.initializer("middle", elem, []byte{middle}),
 	})[0]
-
-	column := e.ints("column", 1)
-	shift := e.node("Mul", []string{e.node("Sub", []string{e.floats("middle", []float32{middle}), zero}), step})
 	few := e.node("Concat", []string{
-		e.node("Gather", []string{x, e.ints("loud", loud...)}, attribute{"axis", int64(1)}), e.node("Unsqueeze", []string{shift, column}), e.one,
+		e.node("Gather", []string{x, e.ints("loud", loud...)}, attribute{"axis", int64(1)}), least, e.one,
 	}, attribute{"axis", int64(1)})
-	product = e.node("Mul", []string{product, e.node("Unsqueeze", []string{step, column})})
+	product = e.node("Mul", []string{product, step})
 	return e.node("Gemm", []string{few, e.floats("exact", append(exact, bias...), int64(len(loud)+2), rows), product})
 }
 
@@ -98,9 +94,6 @@ func (e *encoder) quantizedLinear(x string, in, out int64, scale float32, names 
 func signedWeights() bool {
 	return runtime.GOARCH != "amd64" || cpu.X86.HasAVX512VNNI || cpu.X86.HasAVXVNNI
 }
-
-// middle is the code that stands for zero in the product of integers.
-const middle = 128
 
 func multiply(values []float32, by float32) {
 	for i := range values {
