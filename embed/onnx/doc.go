@@ -20,7 +20,8 @@
 // else model_max_length in tokenizer_config.json, and never more than the position embeddings in config.json. A folder without modules.json
 // is one of transformers: as in sentence-transformers its pooling is then the mean, without normalization, and TextOptions.Pooling and
 // Normalize are for models that want another. What is longer than the limit is cut, special tokens kept, or what TextOptions.LongTexts
-// says; padding and truncation in tokenizer.json do not count. A prompt of config_sentence_transformers.json is put before every text where
+// says: at its end, or at its beginning where tokenizer_config.json has the truncation_side left. Padding and truncation in tokenizer.json
+// do not count. A prompt of config_sentence_transformers.json is put before every text where
 // TextOptions.Prompt or the folder's default_prompt_name says so; [Text.WithPrompt] gives one model several.
 //
 // A folder that asks for more than this package does (another pooling or several at once, another module, an input that is not among

@@ -155,6 +155,9 @@ func (e *engine) openTokenizer() (err error) {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrModel, err)
 	}
+	if e.folder.cutsLeft {
+		e.tokenizer = e.tokenizer.CutLeft()
+	}
 	if _, err := e.tokenizer.AppendEncode(tokenizer.Encoding{}, "", e.folder.limit); err != nil { // it does not hold the special tokens
 		return fmt.Errorf("%w: %s: %w", ErrUnsupported, e.options.Dir, err)
 	}
@@ -182,6 +185,9 @@ func (e *engine) text(promptName string) (*Text, error) {
 	}
 	said := fmt.Appendf(nil, "tidemark text 2\n%s\npooling %s\nnormalize %t\ndimensions %d\nlimit %d\nlong %d\nprompt %q\n",
 		e.fingerprint, e.folder.pooling, e.options.Normalize || e.folder.normalize, dims, e.folder.limit, e.options.LongTexts, p.text)
+	if e.folder.cutsLeft {
+		said = append(said, "cut left\n"...)
+	}
 	for _, d := range e.folder.layers {
 		said = fmt.Appendf(said, "dense %s\n", d.fingerprint())
 	}

@@ -28,6 +28,7 @@ type folder struct {
 	layers        []dense // behind the pooling
 	normalize     bool    // behind the layers
 	limit         int     // tokens, special tokens included; 0 where no file says
+	cutsLeft      bool    // what is longer loses its beginning
 	dimensions    int     // of the pooling
 	vocabulary    int     // token ids are below it; 0 where no file says
 	padID         int64
@@ -222,8 +223,9 @@ func (f *folder) readTokenizerConfig(dir string) error {
 	if _, err := readJSON(path, &c); err != nil {
 		return err
 	}
-	if c.Side != "" && c.Side != "right" {
-		return fmt.Errorf("%w: %s: truncation_side %q", ErrUnsupported, path, c.Side)
+	f.cutsLeft = c.Side == "left"
+	if c.Side != "" && c.Side != "right" && !f.cutsLeft {
+		return fmt.Errorf("%w: %s: truncation_side %.100q", ErrUnsupported, path, c.Side)
 	}
 	if err := c.check(path, f.tokenizer); err != nil {
 		return err

@@ -158,7 +158,7 @@ func TestReadFolderErrors(t *testing.T) {
 		"limit zero":              {folder: base.with("sentence_bert_config.json", files{"max_seq_length": 0}), err: ErrModel, says: "max_seq_length"},
 		"limit negative":          {folder: base.with("sentence_bert_config.json", nil).with("tokenizer_config.json", files{"model_max_length": -1}), err: ErrModel, says: "model_max_length"},
 		"padding id out of range": {folder: base.with("config.json", files{"pad_token_id": 99}), err: ErrModel, says: "pad_token_id"},
-		"truncation at the left":  {folder: base.with("tokenizer_config.json", files{"truncation_side": "left"}), err: ErrUnsupported, says: "truncation_side"},
+		"truncation elsewhere":    {folder: base.with("tokenizer_config.json", files{"truncation_side": "middle"}), err: ErrUnsupported, says: "truncation_side"},
 		"lower-casing":            {folder: base.with("sentence_bert_config.json", files{"do_lower_case": true}), err: ErrUnsupported, says: "do_lower_case"},
 		"a default prompt without a text": {
 			folder: base.with("config_sentence_transformers.json", files{"default_prompt_name": "query"}), err: ErrModel, says: "query",

@@ -204,6 +204,22 @@ func TestLongTexts(t *testing.T) {
 	}
 }
 
+// TestCutLeft: where tokenizer_config.json says so, the end of a long text stays, and the model is another one.
+func TestCutLeft(t *testing.T) {
+	right := open(t, TextOptions{Dir: lookupFolder().write(t), MaxLength: 5})
+	left := open(t, TextOptions{Dir: lookupFolder().with("tokenizer_config.json", files{"truncation_side": "left"}).write(t), MaxLength: 5})
+	if left.Model().Fingerprint == right.Model().Fingerprint {
+		t.Error("the fingerprint of a model that cuts on the right")
+	}
+	for long, want := range map[string][]int32{
+		"red green blue cup lamp": {clsID, blueID, cupID, lampID, sepID}, "red cup lamp": {clsID, redID, cupID, lampID, sepID}, "cup": {clsID, cupID, sepID},
+	} {
+		if in, err := left.encode(t.Context(), long, 0); err != nil || len(in) != 1 || !slices.Equal(in[0].ids, want) {
+			t.Errorf("%s: %v, error %v; want %v", long, in, err, want)
+		}
+	}
+}
+
 // Empty and blank texts have the vector of [CLS] [SEP].
 func TestEmptyTexts(t *testing.T) {
 	text := open(t, TextOptions{})
