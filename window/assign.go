@@ -36,6 +36,9 @@ func (o *Operator[K, V, A, R]) assign(t Timestamp, v V, emit func(Result[K, R]))
 		return Refused
 	}
 	s := o.keys.at(id)
+	if s.spilled && !o.bringBounds(id, s) {
+		return Refused
+	}
 	if !o.room(id, s) {
 		return o.refuse(id)
 	}
@@ -62,7 +65,11 @@ func (o *Operator[K, V, A, R]) missed(t Timestamp) Outcome {
 // room says whether the key may have the windows in bounds.
 func (o *Operator[K, V, A, R]) room(id int32, s *slot[K, A]) bool {
 	m, limit := &o.keys.memory, o.options.MaxWindowsPerKey
-	if n := len(s.entries) + len(o.bounds); (limit < 0 || n <= limit) && m.ample(int64(n)*m.window, int64(len(o.bounds))*m.window) {
+	has := len(s.entries)
+	if s.spilled {
+		has += len(o.keys.parts[id])
+	}
+	if n := has + len(o.bounds); (limit < 0 || n <= limit) && m.ample(int64(n)*m.window, int64(len(o.bounds))*m.window) {
 		return true
 	}
 	missing := 0
@@ -71,7 +78,7 @@ func (o *Operator[K, V, A, R]) room(id int32, s *slot[K, A]) bool {
 			missing++
 		}
 	}
-	return (limit < 0 || len(s.entries)+missing <= limit) && o.fits(id, s, int64(missing)*m.window)
+	return (limit < 0 || has+missing <= limit) && o.fits(id, s, int64(missing)*m.window)
 }
 
 // find is the position of a window, or the one where it belongs: entries that are not sessions are in order of their starts, those of

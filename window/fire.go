@@ -82,7 +82,7 @@ func (o *Operator[K, V, A, R]) fireEntries(at Timestamp, ids []int32, emit func(
 	}
 	o.due = o.due[:0]
 	for _, id := range ids {
-		if !o.load(id) {
+		if !o.bringDue(id, at) {
 			return
 		}
 		s := o.keys.at(id)
@@ -112,7 +112,7 @@ func (o *Operator[K, V, A, R]) fireAlike(at Timestamp, ids []int32, emit func(Re
 	for some := range slices.Chunk(o.keys.inOrder(ids), prefetch) {
 		o.keys.fetch(some)
 		for _, r := range some {
-			if !o.load(r.id) {
+			if !o.bringDue(r.id, at) {
 				return
 			}
 			s := o.keys.at(r.id)
@@ -198,6 +198,7 @@ func (o *Operator[K, V, A, R]) settle(id int32, at Timestamp) {
 	}
 	o.expire(id, s, at)
 	o.keys.account(id, s, before)
+	o.keys.rest(s)
 }
 
 // expire forgets a key of windows without an end.

@@ -18,11 +18,13 @@ type keyTable[K Key, A any] struct {
 	slices  []*[pageSize]sliced[K, A]   // instead of pages, where keys have slices
 	sliced  bool
 	used    int
-	made    int32   // ids given out so far
-	free    []int32 // of these, what is not in use
-	inserts int     // since the last sweep
-	spilled int     // keys that are out of memory
-	hand    int32   // the slot that was looked at last for what is to be
+	made    int32    // ids given out so far
+	free    []int32  // of these, what is not in use
+	inserts int      // since the last sweep
+	out     int      // keys that have all their windows out of memory
+	hand    int32    // the slot that was looked at last for what is to be
+	parts   [][]part // by id, what a Spill has; nil without one
+	records records
 	gone    []K     // forgotten since the last snapshot, which has them
 	vacant  []int32 // slots that had no windows when they came here
 	memory  memory[A]
@@ -63,7 +65,8 @@ type slot[K Key, A any] struct {
 	changed bool // since the last snapshot
 	saved   bool // the last snapshot has it
 	recent  bool // the hand has not passed since its last event
-	spilled bool // its windows are out of memory
+	spilled bool // it has parts
+	out     bool // and nothing else
 	listed  bool // in vacant
 	entries []entry[A]
 }
@@ -255,6 +258,9 @@ func (t *keyTable[K, A]) take() int32 {
 		if t.memory.sized() {
 			t.memory.extra = append(t.memory.extra, make([]int64, pageSize)...)
 		}
+		if t.parts != nil {
+			t.parts = append(t.parts, make([][]part, pageSize)...)
+		}
 	}
 	t.made++
 	return id
@@ -322,10 +328,7 @@ func (t *keyTable[K, A]) drop(id int32) {
 	}
 	t.index[i] = 0
 	t.used--
-	if s.spilled {
-		s.spilled = false
-		t.spilled--
-	}
+	t.abandon(id, s)
 	if s.saved {
 		t.gone = append(t.gone, s.key)
 	}

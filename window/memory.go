@@ -9,10 +9,12 @@ import (
 // came, so that a restored operator counts the same.
 type memory[A any] struct {
 	key, window, slice, instant, arrival int64        // of one, with what goes with it
+	part                                 int64        // of one that a Spill has
 	limit, keyLimit                      int64        // math.MaxInt64 is no bound
 	keysLimit                            int64        // of keys alone
 	keys                                 int64        // that they have without windows
 	windows                              int64        // with accumulators
+	parts                                int64        // where their windows are, when a Spill has them
 	referred                             int64        // of what the accumulators refer to
 	size                                 func(*A) int // nil where they refer to nothing
 	extra                                []int64      // by id, its part of referred
@@ -31,6 +33,7 @@ func newMemory[K Key, A any](sliced bool) memory[A] {
 		slice:   2*int64(unsafe.Sizeof(cell[A]{})) + timerBytes,    // with a merge that has it
 		instant: 3*int64(unsafe.Sizeof(instant[A]{})) + timerBytes, // with a node above it, and room for more
 		arrival: int64(unsafe.Sizeof(arrival[A]{})),
+		part:    3*int64(unsafe.Sizeof(part{}))/2 + timerBytes,
 		limit:   math.MaxInt64, keyLimit: math.MaxInt64, keysLimit: math.MaxInt64,
 	}
 	if sliced {
@@ -47,6 +50,9 @@ func (o *Operator[K, V, A, R]) bound(m *memory[A]) {
 			m.keysLimit = o.options.MaxBytes / 2
 		}
 	}
+	if o.options.Spill != nil {
+		m.key += int64(unsafe.Sizeof([]part{}))
+	}
 	if o.options.MaxKeyBytes > 0 {
 		m.keyLimit = o.options.MaxKeyBytes
 	}
@@ -61,7 +67,7 @@ func (o *Operator[K, V, A, R]) bound(m *memory[A]) {
 	}
 }
 
-func (m *memory[A]) bytes() int64 { return m.keys + m.windows + m.referred }
+func (m *memory[A]) bytes() int64 { return m.keys + m.windows + m.referred + m.parts }
 
 // sized says whether accumulators refer to memory of their own.
 func (m *memory[A]) sized() bool { return m.size != nil }
@@ -176,12 +182,13 @@ func (t *keyTable[K, A]) evict(but int32, room func() bool) bool {
 	return room()
 }
 
-// recount makes memory what the windows of a key that was read have.
-func (t *keyTable[K, A]) recount(id int32, s *slot[K, A]) {
-	t.memory.windows += t.weight(s)
+// recount makes memory what the windows of a key have that was read, or of which some were: they had the weight before.
+func (t *keyTable[K, A]) recount(id int32, s *slot[K, A], before int64) {
+	t.memory.windows += t.weight(s) - before
 	if !t.memory.sized() {
 		return
 	}
+	t.memory.forgetAll(id)
 	sum := 0
 	for i := range s.entries {
 		sum += t.sizeOf(&s.entries[i])
@@ -242,6 +249,9 @@ func (o *Operator[K, V, A, R]) fits(id int32, s *slot[K, A], bytes int64) bool {
 		own := t.self(s.key) + t.weight(s)
 		if m.size != nil {
 			own += m.extra[id]
+		}
+		if s.spilled {
+			own += weigh(t.parts[id])
 		}
 		if own+bytes > m.keyLimit {
 			return false

@@ -45,7 +45,10 @@ func held[K Key, V, A, R any](tb testing.TB, o *Operator[K, V, A, R]) (want int6
 			continue
 		}
 		fresh.memory.keys += fresh.self(s.key)
-		fresh.recount(id, s)
+		fresh.recount(id, s, 0)
+		if s.spilled {
+			fresh.memory.parts += int64(len(o.keys.parts[id])) * fresh.memory.part
+		}
 		if s.empty() && !s.listed {
 			tb.Fatalf("%v has no windows and is kept", s.key)
 		}

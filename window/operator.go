@@ -32,6 +32,7 @@ type Operator[K Key, V, A, R any] struct {
 	carried carriage[K, R]
 	alike   bool // what is due at one instant is one window
 	plain   bool // R can be emitted twice
+	parted  bool // a Spill has each window by itself
 	ids     *idMemory
 	counts  [outcomes]uint64
 	totals  Counts
@@ -88,12 +89,20 @@ func (o *Operator[K, V, A, R]) reset() {
 	if t := o.options.Trigger; o.assigner.sliced() && t == (Trigger{LateCount: 1}) && o.options.Accumulation == Accumulating {
 		o.sliding = newSlider(o.assigner, o.options.AllowedLateness)
 	}
-	o.keys = newKeyTable[K, A](o.sliding != nil)
-	o.bound(&o.keys.memory)
+	o.resetKeys()
 	// Otherwise windows with different ends or starts may be due together.
 	o.alike = o.assigner.kind != session && o.options.Trigger.EarlyInterval == 0 && !o.options.Deterministic
 	o.ids = newIDMemory(o.options.IDHorizon, o.options.MaxIDs)
 	o.counts, o.totals, o.saved = [outcomes]uint64{}, Counts{}, digest{}
+}
+
+func (o *Operator[K, V, A, R]) resetKeys() {
+	o.keys = newKeyTable[K, A](o.sliding != nil)
+	o.bound(&o.keys.memory)
+	if k := o.assigner.kind; o.options.Spill != nil {
+		o.keys.parts = [][]part{}
+		o.parted = (k == tumbling || k == sliding && o.sliding == nil || k == calendar) && !o.options.Deterministic
+	}
 }
 
 // Process puts one event into its windows, moves the watermark of its partition, and emits what that completes. The event is judged

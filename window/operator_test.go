@@ -16,7 +16,8 @@ import (
 
 // unshare gives each window of a new operator an accumulator of its own, where they would share slices.
 func (o *Operator[K, V, A, R]) unshare() {
-	o.sliding, o.keys = nil, newKeyTable[K, A](false)
+	o.sliding = nil
+	o.resetKeys()
 }
 
 // runLines processes "key time" events and "watermark time" lines, and tells what came.

@@ -44,7 +44,8 @@ type Options struct {
 	// event adds to accumulators. A Deterministic operator of several partitions answers ErrFull instead, as what is refused would depend on how these
 	// are interleaved; so it does for the other bounds. With a Spill, windows go there instead, and keys alone have half of it.
 	// What is counted: of a key, its bytes if it is a string, and about 100, 300 with slices, 400 with PerEvent; of a window 1.5 times the
-	// size of A, and about 110; of a slice twice the size of A, and about 30; of an instant of PerEvent three times the size of A, and about 140; and what a Sizer says.
+	// size of A, and about 110; of a slice twice the size of A, and about 30; of an instant of PerEvent three times the size of A, and about 140;
+	// of what a Spill has, about 60 for each window or key; and what a Sizer says.
 	// The heap that BenchmarkMemory has measured was 0.5 to 1.2 times that. The ids of ProcessID come on top, some 100 bytes each. Default 16 GiB;
 	// -1 is no bound.
 	MaxBytes int64
@@ -53,8 +54,9 @@ type Options struct {
 	// KeyExpiry forgets a key of Global or Count for which the watermark has gone this far past its last event, without a
 	// result. Default: never.
 	KeyExpiry time.Duration
-	// Spill takes what the keys have that had no event for longest, where there are more than MaxResident of them: their windows come back
-	// with an event and when they are due, and results are the same. The keys themselves stay in memory, and when they are due;
+	// Spill takes what the keys have that had no event for longest, where there are more than MaxResident of them; results are the same. Of
+	// Tumbling, Calendar and Sliding without shared slices, each window is taken and comes back by itself: with an event for it and when it is
+	// due. What keys have of others comes back as a whole. The keys themselves stay in memory, and when their windows are due;
 	// keys of sessions, PerEvent and Deterministic that are due at one instant come back together. See Operator.Err for what an
 	// error of it means. Default: all is in memory.
 	Spill Spill

@@ -316,13 +316,18 @@ func (s *restoring[K, V, A, R]) key() error {
 	if err := s.state(id, slot); err != nil || s.f.bad {
 		return err
 	}
-	o.keys.recount(id, slot)
+	o.keys.recount(id, slot, 0)
 	return nil
 }
 
 // state reads what a key has.
 func (s *restoring[K, V, A, R]) state(id int32, slot *slot[K, A]) error {
 	slot.last, slot.expiry = Timestamp(s.f.int()), Timestamp(s.f.int())
+	return s.windows(id, slot)
+}
+
+// windows reads the windows of a key.
+func (s *restoring[K, V, A, R]) windows(id int32, slot *slot[K, A]) error {
 	for n := s.f.uint(); n > 0 && !s.f.bad; n-- {
 		if err := s.entry(slot); err != nil {
 			return err

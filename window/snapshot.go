@@ -137,22 +137,22 @@ func (o *Operator[K, V, A, R]) snapshotKey(w *snapshotWriter, id int32, acc []by
 	s := o.keys.at(id)
 	w.begin(frameKey)
 	w.buf = appendKey(w.buf, s.key, o.keys.order.number)
-	if !s.spilled {
-		acc = o.snapshotState(w, s, acc)
-	} else if _, ok := o.read(id); ok {
-		w.buf = append(w.buf, o.loading.f.b...)
+	w.int(int64(s.last))
+	w.int(int64(s.expiry))
+	if s.spilled {
+		acc = o.snapshotSpilled(w, id, s, acc)
+	} else {
+		acc = o.snapshotWindows(w, s, s.entries, acc)
 	}
 	w.end()
 	return acc
 }
 
-// snapshotState appends what a key has.
-func (o *Operator[K, V, A, R]) snapshotState(w *snapshotWriter, s *slot[K, A], acc []byte) []byte {
-	w.int(int64(s.last))
-	w.int(int64(s.expiry))
-	w.uint(uint64(len(s.entries)))
-	for i := range s.entries {
-		e := &s.entries[i]
+// snapshotWindows appends what a key has, of its own windows these.
+func (o *Operator[K, V, A, R]) snapshotWindows(w *snapshotWriter, s *slot[K, A], entries []entry[A], acc []byte) []byte {
+	w.uint(uint64(len(entries)))
+	for i := range entries {
+		e := &entries[i]
 		w.int(int64(e.window.Start))
 		w.int(int64(e.window.End))
 		w.uint(flag(e.pending, flagPending) | flag(e.done, flagDone) | flag(e.late, flagLate) | flag(e.updated, flagUpdated) |

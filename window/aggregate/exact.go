@@ -1,6 +1,8 @@
 package aggregate
 
 import (
+	"bytes"
+	"encoding/binary"
 	"math"
 	"math/big"
 	"math/bits"
@@ -387,61 +389,93 @@ const maxExactBits = 4400
 
 // append appends the bytes of e, which are equal for equal sums however they were made.
 func (e *Exact) append(dst []byte) []byte {
-	v, exponent := e.integer()
-	zeros := int(v.TrailingZeroBits())
-	v.Rsh(v, uint(zeros))
-	dst = append(dst, e.flags&^exactUsed|sign(v))
-	dst = appendInt(dst, int64((exponent+zeros)*min(1, v.BitLen())))
-	return appendBytes(dst, v.Bytes())
+	var b []byte
+	var room [32]byte
+	var exponent, zeros int
+	var minus bool
+	if e.wide != nil {
+		minus, exponent, zeros = e.wide.Sign() < 0, wideExponent, int(e.wide.TrailingZeroBits())
+		b = new(big.Int).Rsh(new(big.Int).Abs(e.wide), uint(zeros)).Bytes()
+	} else {
+		var n [4]uint64
+		n, minus = e.magnitude()
+		exponent = 64 * int(e.base)
+		n, zeros = oddPart(n)
+		for i, limb := range n {
+			binary.BigEndian.PutUint64(room[24-8*i:], limb)
+		}
+		b = bytes.TrimLeft(room[:], "\x00")
+	}
+	flags := e.flags &^ exactUsed
+	if minus {
+		flags |= exactNegative
+	}
+	dst = append(dst, flags)
+	if len(b) == 0 {
+		exponent, zeros = 0, 0
+	}
+	dst = appendInt(dst, int64(exponent+zeros))
+	return appendBytes(dst, b)
 }
 
 const exactNegative = 1 << 7
 
-func sign(v *big.Int) uint8 {
-	if v.Sign() < 0 {
-		return exactNegative
+// oddPart is n without the zero bits at its end, and how many these are.
+func oddPart(n [4]uint64) ([4]uint64, int) {
+	limbs := 0
+	for limbs < 4 && n[limbs] == 0 {
+		limbs++
 	}
-	return 0
+	if limbs == 4 {
+		return n, 0
+	}
+	copy(n[:], n[limbs:])
+	clear(n[4-limbs:])
+	s := uint(bits.TrailingZeros64(n[0]))
+	for i := range 3 {
+		n[i] = n[i]>>s | n[i+1]<<(64-s)
+	}
+	n[3] >>= s
+	return n, 64*limbs + int(s)
 }
 
 func (e *Exact) decode(d *decoder) {
-	flags, exponent, b := d.byte(), d.int(), d.bytes()
+	flags, exponent, b := d.byte(), d.int(), bytes.TrimLeft(d.bytes(), "\x00")
 	*e = Exact{flags: flags & (exactNaN | exactPlusInf | exactMinusInf)}
-	if flags&^(exactNaN|exactPlusInf|exactMinusInf|exactNegative) != 0 || len(b) > maxExactBits/8 {
+	if flags&^(exactNaN|exactPlusInf|exactMinusInf|exactNegative) != 0 || len(b) > maxExactBits/8 ||
+		exponent < 2*wideExponent || exponent > maxExactBits+wideExponent || len(b) > 0 && b[len(b)-1]&1 == 0 {
 		d.fail("sum")
 	}
-	v := new(big.Int).SetBytes(b)
-	if exponent < 2*wideExponent || exponent > maxExactBits+wideExponent || v.BitLen() > 0 && v.Bit(0) == 0 {
-		d.fail("sum")
-	}
-	if d.err != nil || v.BitLen() == 0 {
+	if d.err != nil || len(b) == 0 {
 		return
 	}
-	if int(exponent)+v.BitLen() > maxExactBits+wideExponent {
+	length := 8*len(b) - bits.LeadingZeros8(b[0])
+	if int(exponent)+length > maxExactBits+wideExponent {
 		d.fail("sum")
 		return
-	}
-	if flags&exactNegative != 0 {
-		v.Neg(v)
 	}
 	e.flags |= exactUsed
 	e.base = int32(exponent >> 6)
-	narrow := new(big.Int).Lsh(v, uint(exponent&63))
-	narrow.Abs(narrow)
-	if narrow.BitLen() > 254 {
-		if exponent < wideExponent {
-			d.fail("sum")
-			return
+	s := uint(exponent & 63)
+	if length+int(s) <= 254 {
+		var x [4]uint64
+		for i := range b {
+			x[i/8] |= uint64(b[len(b)-1-i]) << (8 * (i % 8))
 		}
-		e.wide = v.Lsh(v, uint(exponent-wideExponent))
+		for i := 3; i > 0; i-- {
+			x[i] = x[i]<<s | x[i-1]>>(64-s)
+		}
+		x[0] <<= s
+		e.addSame(&x, flags&exactNegative != 0)
 		return
 	}
-	var x [4]uint64
-	word := new(big.Int)
-	for i := range x {
-		x[i] = word.And(word.Rsh(narrow, uint(64*i)), mask).Uint64()
+	if exponent < wideExponent {
+		d.fail("sum")
+		return
 	}
-	e.addSame(&x, flags&exactNegative != 0)
+	v := new(big.Int).SetBytes(b)
+	if flags&exactNegative != 0 {
+		v.Neg(v)
+	}
+	e.wide = v.Lsh(v, uint(exponent-wideExponent))
 }
-
-var mask = new(big.Int).SetUint64(math.MaxUint64)

@@ -62,6 +62,36 @@ func TestDisk(t *testing.T) {
 	}
 }
 
+// TestDiskBuffer: what is replaced in the buffer, comes to the disk and back, or is larger than the buffer is what was put last.
+func TestDiskBuffer(t *testing.T) {
+	for _, ids := range []int{1, 10, 100, 1000} {
+		d, err := spill.Open(t.TempDir(), spill.Options{Buffer: 16 << 10})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := map[int][]byte{}
+		for i := range 5000 {
+			id, size := i*i%ids, i%90
+			if i%1000 == 0 {
+				size = 40_000
+			}
+			last[id] = bytes.Repeat([]byte{byte(i)}, size)
+			if err := d.Put(uint64(id), last[id]); err != nil {
+				t.Fatal(err)
+			}
+			id = i % ids
+			if want, ok := last[id]; ok {
+				if got, err := d.Get(uint64(id), nil); err != nil || !bytes.Equal(got, want) {
+					t.Fatalf("%d of %d: %d bytes, want %d, %v", id, ids, len(got), len(want), err)
+				}
+			}
+		}
+		if err := d.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestForeignFolder(t *testing.T) {
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "letter.txt"), []byte("dear"), 0o600); err != nil {
@@ -75,6 +105,9 @@ func TestForeignFolder(t *testing.T) {
 	}
 	if _, err := spill.Open(t.TempDir(), spill.Options{Cache: -1}); err == nil {
 		t.Error("a negative cache is no error")
+	}
+	if _, err := spill.Open(t.TempDir(), spill.Options{Buffer: 2 << 30}); err == nil {
+		t.Error("a buffer of 2 GiB is no error")
 	}
 }
 
