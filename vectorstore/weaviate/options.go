@@ -68,7 +68,8 @@ type Options struct {
 	Retries int
 	// MaxBatch is the largest number of objects in one write request. Default 200: with 500, imports were 7 % faster in
 	// flat indexes, and single writes beside them may wait longer. A server that takes over a second for so many gets
-	// smaller requests, of 10 objects at least, and none gets more than 100 before it is known how long one takes.
+	// smaller requests, of 10 objects at least, and none gets more than 100 before it is known how long one takes. A
+	// backfill's requests are cut to 40 milliseconds of the server's time.
 	MaxBatch int
 	// MaxInFlight is the largest number of write requests that are under way, of all calls together. Default 4. A server
 	// that is unavailable, out of a resource, or out of time gets half as many each time, and one more after each round
