@@ -14,9 +14,10 @@
 //
 //   - normalizers: BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Prepend, Replace, Sequence,
 //     Strip, StripAccents;
-//   - pre-tokenizers: BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, Metaspace, Punctuation, Sequence, Split,
-//     Whitespace, WhitespaceSplit;
-//   - models: WordPiece (BERT and its family), BPE (RoBERTa, GPT-2, Llama, Qwen, CLIP), Unigram (XLM-R, T5, multilingual E5);
+//   - pre-tokenizers: BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, FixedLength, Metaspace, Punctuation, Sequence,
+//     Split, Whitespace, WhitespaceSplit;
+//   - models: WordPiece (BERT and its family), BPE (RoBERTa, GPT-2, Llama, Qwen, CLIP), Unigram (XLM-R, T5, multilingual E5),
+//     WordLevel;
 //   - post-processors: BertProcessing, ByteLevel, RobertaProcessing, Sequence, TemplateProcessing;
 //   - added tokens with all their flags.
 //

@@ -44,6 +44,8 @@ func TestParse(t *testing.T) {
 	good := map[string]string{
 		"as it is":         file(),
 		"no type of model": file(`"type": "WordPiece", "unk`, `"unk`),
+		"whole words": file(`"type": "WordPiece", "unk`, `"type": "WordLevel", "unk`, `"continuing_subword_prefix": "##", "max_input_chars_per_word": 100,`, ``,
+			bertPreTokenzer, `{"type": "FixedLength", "length": 1}`, `"##b"`, `"b"`),
 		"no version":       file(`"version": "1.0", `, ``),
 		"padding ignored":  file(`"padding": null`, `"padding": {"strategy": {"Fixed": 128}}`),
 		"no normalizer":    file(bertNormalizer, `null`),
@@ -157,9 +159,9 @@ func TestParseErrors(t *testing.T) {
 		{file(`"version"`, `"Version"`), tokenizer.ErrUnsupported, `field "Version"`},
 		{file(`"padding"`, `"post_tokenizer"`), tokenizer.ErrUnsupported, `field "post_tokenizer"`},
 
-		{file(`"type": "WordPiece", "unk`, `"unk`, `"continuing_subword_prefix": "##", `, ``), tokenizer.ErrInvalid, "model.type: it is missing"},
+		{file(`"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##"`, `"prefix": "##"`), tokenizer.ErrInvalid, "model.type: it is missing"},
 		{file(`"type": "WordPiece", "unk`, `"type": 1, "unk`), tokenizer.ErrInvalid, "model.type: it is not a string"},
-		{file(`"type": "WordPiece", "unk`, `"type": "WordLevel", "unk`), tokenizer.ErrUnsupported, `model: type "WordLevel"`},
+		{file(`"type": "WordPiece", "unk`, `"type": "WordSense", "unk`), tokenizer.ErrUnsupported, `model: type "WordSense"`},
 		{file(`"unk_token"`, `"byte_fallback": true, "unk_token"`), tokenizer.ErrUnsupported, `model: field "byte_fallback"`},
 		{file(`"unk_token": "[UNK]", `, ``), tokenizer.ErrInvalid, "model.unk_token: it is missing"},
 		{file(`"unk_token": "[UNK]"`, `"unk_token": null`), tokenizer.ErrInvalid, "model.unk_token: it is missing"},
@@ -212,6 +214,7 @@ func TestParseErrors(t *testing.T) {
 		{preTokenizer(`{"type": "Metaspace", "replacement": "ab"}`), tokenizer.ErrInvalid, `pre_tokenizer.replacement: it is not one character`},
 		{preTokenizer(`{"type": "Metaspace", "replacement": "_", "prepend_scheme": "last"}`), tokenizer.ErrUnsupported, `pre_tokenizer.prepend_scheme: "last"`},
 		{preTokenizer(`{"type": "Punctuation", "behavior": "isolated"}`), tokenizer.ErrUnsupported, `pre_tokenizer.behavior: "isolated"`},
+		{preTokenizer(`{"type": "FixedLength", "length": 0}`), tokenizer.ErrInvalid, `pre_tokenizer.length: it is 0`},
 		{preTokenizer(`{"type": "Digits"}`), tokenizer.ErrInvalid, `pre_tokenizer.individual_digits: it is missing`},
 		{preTokenizer(`{"type": "CharDelimiterSplit", "delimiter": "ab"}`), tokenizer.ErrInvalid, `pre_tokenizer.delimiter`},
 		{

@@ -15,13 +15,18 @@ func (l *loader) model(place string, raw json.RawMessage) model {
 	}
 	o := l.object(place, raw)
 	defer o.end()
-	switch kind := o.kind([2]string{"merges", "BPE"}, [2]string{"continuing_subword_prefix", "WordPiece"}, [2]string{"unk_id", "Unigram"}); kind {
+	signs := [][2]string{{"merges", "BPE"}, {"continuing_subword_prefix", "WordPiece"}, {"unk_id", "Unigram"}, {"unk_token", "WordLevel"}}
+	switch kind := o.kind(signs...); kind {
 	case "WordPiece":
 		return l.wordPiece(o)
 	case "BPE":
 		return l.bpe(o)
 	case "Unigram":
 		return l.unigram(o)
+	case "WordLevel":
+		vocabulary, size := l.vocabulary(o.at("vocab"), o.value("vocab"))
+		unknown := o.text("unk_token")
+		return &wordLevel{vocabulary, size, unknown, vocabulary.value([]rune(unknown))}
 	default:
 		o.unknown(kind)
 		return nil

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 )
@@ -109,6 +110,8 @@ func (l *loader) preTokenizer(place string, raw json.RawMessage, depth int) preT
 			d.behavior = isolated
 		}
 		return d
+	case "FixedLength":
+		return fixedLength(l.length(o))
 	case "CharDelimiterSplit":
 		return delimiter{pattern: matchString([]rune{l.character(o, "delimiter")})}
 	case "Split":
@@ -167,6 +170,18 @@ func (l *loader) metaspace(o *object) preTokenizer {
 		m.splits = delimiter{pattern: matchString([]rune{m.replacement}), behavior: mergedWithNext}
 	}
 	return m
+}
+
+// length reads how many characters a word has, 5 where it is missing.
+func (l *loader) length(o *object) int {
+	n := uint64(5)
+	if v := o.value("length"); v != nil {
+		n = decode[uint64](l, o.at("length"), v, "a number from 0 on")
+	}
+	if n == 0 {
+		l.invalid(o.at("length"), "it is 0")
+	}
+	return int(min(max(n, 1), math.MaxInt32))
 }
 
 // character reads a string of one character.

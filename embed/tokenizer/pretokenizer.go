@@ -112,6 +112,18 @@ func wordsAndSymbols(w *words) {
 	})
 }
 
+// fixedLength makes words of so many characters; the last may have fewer.
+type fixedLength int
+
+func (n fixedLength) split(w *words) {
+	w.each(func(dst []span, s span) []span {
+		for from := s.from; from < s.to; from += int(n) {
+			dst = append(dst, span{from, min(from+int(n), s.to)})
+		}
+		return dst
+	})
+}
+
 // behavior is what becomes of the delimiters where a text is split.
 type behavior int
 

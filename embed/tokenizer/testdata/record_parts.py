@@ -38,7 +38,7 @@ class Maker(Random):
     def pre_tokenizer(self, depth=0):
         kinds = [lambda: super(Maker, self).pre_tokenizer(3)] * 4 + [self.metaspace] * 2 + [
             lambda: {"type": "ByteLevel", "add_prefix_space": self.flag(), "trim_offsets": self.flag(), "use_regex": self.flag()},
-            lambda: {"type": "Punctuation"},
+            lambda: {"type": "Punctuation"}, lambda: {"type": "FixedLength", "length": self.choice([1, 2, 5, 40])},
             lambda: split(self.choice(EXPRESSIONS + WORDS), self.choice(BEHAVIORS), self.flag())]
         if depth < 3:
             kinds += [lambda: sequence("pretokenizers", [self.pre_tokenizer(depth + 1) for _ in range(self.randrange(4))])] * 3
@@ -89,6 +89,10 @@ class Maker(Random):
                 "byte_fallback": fallback, "ignore_merges": self.flag(), "vocab": {t: i for i, t in enumerate(tokens)},
                 "merges": [" ".join(m) for m in merges] if self.flag() else merges}
 
+    def word_level(self):
+        tokens = ["<unk>"] * self.chance(0.8) + self.tokens(200) + [w for s in SENTENCES for w in s.split()]
+        return {"type": "WordLevel", "unk_token": "<unk>", "vocab": {t: i for i, t in enumerate(dict.fromkeys(tokens))}}
+
     def template(self):
         specials = {"X": {"id": "X", "ids": [7, 8], "tokens": ["a", "b"]}, "Y": {"id": "Y", "ids": [9], "tokens": ["Y"]}}
         a, b = ({"Sequence": {"id": s, "type_id": self.randrange(3)}} for s in "AB")
@@ -109,7 +113,7 @@ class Maker(Random):
             self.byte_level, lambda: sequence("processors", [self.byte_level(), self.choice([self.template, self.byte_level])()])])()
 
     def file(self):
-        model = self.choice([self.model, self.bpe, self.bpe, self.unigram])()
+        model = self.choice([self.model, self.bpe, self.bpe, self.bpe, self.unigram, self.unigram, self.word_level])()
         return tokenizer(
             model=model, added_tokens=self.added_tokens(len(model["vocab"])), post_processor=self.post_processor(),
             normalizer=None if self.chance(0.15) else self.normalizer(),
