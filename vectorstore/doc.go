@@ -36,6 +36,9 @@
 //   - A vector that is not finite, all zero or of a wrong length is never written. It is the event's error.
 //   - Rows that a snapshot or backfill has read are embedded with [embed.Backfill], where a batch has nothing else, so that they wait
 //     behind live changes for a model that they share (see [embed.Batcher]).
+//     A store is told so only by the context: where a consumer has nothing but rows of a backfill, give its Run one of
+//     [embed.WithPriority], and package weaviate writes little at a time, beside live writes least. A topic with both is better off
+//     without, since its live changes wait for the rows before them.
 //   - The object's id is [UUID5] of the key, so that a delete finds what an insert wrote, and a redelivery overwrites
 //     itself.
 //   - A change of the primary key comes as a delete of the old key and a create of the new one. Where both are in one
