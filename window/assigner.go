@@ -42,6 +42,22 @@ const (
 	Month      // from the first
 )
 
+// WeekFrom is the unit of weeks that begin with that day, such as Sunday.
+func WeekFrom(d time.Weekday) Unit {
+	if k := Unit((int(d-time.Monday)%7 + 7) % 7); k > 0 {
+		return Month + k
+	}
+	return Week
+}
+
+// begins is the first day of a week.
+func (u Unit) begins() time.Weekday {
+	if u > Month {
+		return (time.Monday + time.Weekday(u-Month)) % 7
+	}
+	return time.Monday
+}
+
 // Tumbling cuts time into windows of one size, one after the other, each event in one of them. They are aligned to 1970 UTC; see Offset.
 //
 //	events    a  b     c   d        e
@@ -106,8 +122,8 @@ func Global() Assigner { return Assigner{kind: global} }
 // them to just behind the latest. Watermarks do nothing to it: what is incomplete at the end of the input is not emitted. No event is late.
 func Count(n int) Assigner { return Assigner{kind: counting, count: int64(n)} }
 
-// Calendar has one window for each day, week or month of a time zone, so that a day is 23 or 25 hours long where clocks change. A nil
-// location is UTC.
+// Calendar has one window for each day, week or month of a time zone, so that a day is 23 or 25 hours long where clocks change. A date
+// begins when clocks first show it. A nil location is UTC.
 func Calendar(u Unit, zone *time.Location) Assigner {
 	if zone == nil {
 		zone = time.UTC
@@ -145,7 +161,7 @@ func (a Assigner) validate() error {
 			fail("count %d must be positive", a.count)
 		}
 	case calendar:
-		if a.unit < Day || a.unit > Month {
+		if a.unit < Day || a.unit > Month+6 {
 			fail("calendar unit %d is unknown", a.unit)
 		}
 	}
@@ -197,21 +213,31 @@ func (a Assigner) slides(t Timestamp, yield func(Window)) {
 	}
 }
 
-// civil is the calendar's window around t.
+// civil is the calendar's window around t. Where clocks go back behind midnight, they show the end of the day before once more; this
+// belongs to the window that has begun.
 func (a Assigner) civil(t Timestamp) Window {
+	for n := 0; ; n++ {
+		if w := a.dated(t, n); t < w.End {
+			return w
+		}
+	}
+}
+
+// dated is the window of the date that clocks show at t, or the n-th after it.
+func (a Assigner) dated(t Timestamp, n int) Window {
 	at := t.Time().In(a.zone)
 	y, m, d := at.Date()
-	var from, to time.Time
+	months, days := 0, 1
 	switch a.unit {
-	case Week:
-		d -= (int(at.Weekday()) + 6) % 7
-		from, to = firstInstant(y, m, d, a.zone), firstInstant(y, m, d+7, a.zone)
+	case Day:
 	case Month:
-		from, to = firstInstant(y, m, 1, a.zone), firstInstant(y, m+1, 1, a.zone)
+		d, months, days = 1, 1, 0
 	default:
-		from, to = firstInstant(y, m, d, a.zone), firstInstant(y, m, d+1, a.zone)
+		d -= (int(at.Weekday()-a.unit.begins()) + 7) % 7
+		days = 7
 	}
-	return Window{TimestampOf(from), TimestampOf(to)}
+	begin := func(n int) Timestamp { return TimestampOf(firstInstant(y, m+time.Month(n*months), d+n*days, a.zone)) }
+	return Window{begin(n), begin(n + 1)}
 }
 
 // firstInstant is when a date begins: at midnight, but at the end of the gap where clocks skip midnight, and at the first midnight

@@ -30,12 +30,13 @@ func newIDMemory[D ~int64](horizon D, limit int) *idMemory {
 	}
 }
 
-func (m *idMemory) has(h idHash) bool {
-	if _, ok := m.young[h]; ok {
-		return true
+// has says whether an id is remembered at a watermark. What is past its horizon is not, although it may still be there.
+func (m *idMemory) has(h idHash, watermark Timestamp) bool {
+	t, ok := m.young[h]
+	if !ok {
+		t, ok = m.old[h]
 	}
-	_, ok := m.old[h]
-	return ok
+	return ok && watermark < sum(t, m.horizon)
 }
 
 // add remembers an id, and returns how many were forgotten for it before their time.

@@ -180,7 +180,7 @@ func TestFull(t *testing.T) {
 			for range 20 {
 				parts := [][]input{stream(r, 60), stream(r, 60)}
 				o := Options{Deterministic: true, Partitions: 2, AllowedLateness: lateness, Watermark: BoundedOutOfOrderness(10), MaxJump: 200}
-				want, outcomes := interleave(t, newOperator(t, a, o), parts, r)
+				want, outcomes := interleave(t, a, o, parts, r)
 				o.MaxBytes = int64(3000 + r.IntN(20_000))
 				got, again, times, ok := interleaveFull(t, newOperator(t, a, o), parts, r)
 				full += times
@@ -215,7 +215,7 @@ func interleaveFull(t *testing.T, op *Operator[string, input, tally, tally], par
 			p = 1 - p
 		}
 		e := parts[p][next[p]]
-		outcome, err := op.Process(p, Timestamp(e.TS), e, emit)
+		outcome, err := op.ProcessID(p, Timestamp(e.TS), fmt.Sprint(p, e), e, emit)
 		if errors.Is(err, ErrFull) {
 			if full, waiting = full+1, waiting|1<<p; waiting == 3 || next[1-p] == len(parts[1-p]) {
 				return results, outcomes, full, false

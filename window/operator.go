@@ -112,7 +112,8 @@ func (o *Operator[K, V, A, R]) Process(partition int, t Timestamp, v V, emit fun
 }
 
 // ProcessID is Process for an event with an id: one whose id was accepted before is a Duplicate and counts once. Ids are
-// remembered until the watermark is Options.IDHorizon past their event. An empty id is none.
+// remembered until the watermark is Options.IDHorizon past their event. An empty id is none. In a Deterministic operator both copies have to
+// come in one partition, or which of them counts depends on how the partitions are interleaved.
 func (o *Operator[K, V, A, R]) ProcessID(partition int, t Timestamp, id string, v V, emit func(Result[K, R])) (Outcome, error) {
 	return o.process(partition, t, id, v, emit)
 }
@@ -166,16 +167,16 @@ func (o *Operator[K, V, A, R]) take(s *progress, t Timestamp, id string, v V, em
 	if o.rejects != nil && o.rejects(v) {
 		return Rejected
 	}
-	var hash idHash
-	if id != "" {
-		hash = hashID(id)
-		if o.ids.has(hash) {
-			return Duplicate
-		}
-	}
 	o.now = o.marks.combined
 	if o.options.Deterministic {
 		o.now = max(o.now, s.watermark)
+	}
+	var hash idHash
+	if id != "" {
+		hash = hashID(id)
+		if o.ids.has(hash, o.now) {
+			return Duplicate
+		}
 	}
 	outcome := o.assign(t, v, emit)
 	if outcome == Accepted && id != "" {

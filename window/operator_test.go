@@ -165,7 +165,7 @@ func TestInvalidOptions(t *testing.T) {
 		{Sliding(0, -1), Options{}, []string{"size"}},
 		{Session(0).Offset(3), Options{}, []string{"gap", "offset"}},
 		{Count(0), Options{}, []string{"count"}},
-		{Calendar(9, nil), Options{}, []string{"calendar"}},
+		{Calendar(10, nil), Options{}, []string{"calendar"}},
 		{Tumbling(1).Strict(), Options{MaxKeys: -2}, []string{"strict", "bound"}},
 		{Count(3), Options{Deterministic: true, IdleAfter: 1}, []string{"Count", "IdleAfter"}},
 		{Tumbling(1), Options{Deterministic: true, Trigger: Trigger{EarlyCount: 1}}, []string{"Deterministic"}},
@@ -333,12 +333,15 @@ func TestEndsOfTime(t *testing.T) {
 // TestCalendar walks through time zones whose clocks change at midnight, skip a day or are odd: every instant is in its window, windows
 // follow one another, and each begins a new date.
 func TestCalendar(t *testing.T) {
-	for _, name := range []string{"UTC", "Europe/Berlin", "America/Sao_Paulo", "Asia/Kathmandu", "Pacific/Apia", "America/Havana", "Africa/Cairo", "Asia/Beirut"} {
+	for _, name := range []string{
+		"UTC", "Europe/Berlin", "America/Sao_Paulo", "Asia/Kathmandu", "Pacific/Apia", "America/Havana", "Africa/Cairo", "Asia/Beirut",
+		"Australia/Lord_Howe", "America/St_Johns",
+	} {
 		zone, err := time.LoadLocation(name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, u := range []Unit{Day, Week, Month} {
+		for _, u := range []Unit{Day, Week, WeekFrom(time.Sunday), Month} {
 			end := TimestampOf(time.Date(2019, 1, 1, 0, 0, 0, 0, time.UTC))
 			at := TimestampOf(time.Date(2009, 1, 1, 9, 0, 0, 0, zone))
 			for at < end {
@@ -351,12 +354,46 @@ func TestCalendar(t *testing.T) {
 					t.Fatalf("%s %d: %v is in [%v,%v), its first in %v, its last in %v", name, u, at.Time().In(zone), w.Start.Time().In(zone), w.End.Time().In(zone), again, next)
 				}
 				before, first := (w.Start - 1).Time().In(zone), w.Start.Time().In(zone)
-				if before.Format(time.DateOnly) == first.Format(time.DateOnly) || u == Week && first.Weekday() != time.Monday || u == Month && first.Day() != 1 {
+				if before.Format(time.DateOnly) == first.Format(time.DateOnly) || u != Day && u != Month && first.Weekday() != u.begins() || u == Month && first.Day() != 1 {
 					t.Fatalf("%s %d: a window begins at %v", name, u, first)
 				}
 				at = w.End
 			}
 		}
+	}
+}
+
+// TestCalendarTwice: an evening that clocks show a second time, and a date that Alaska had twice, are in the window that has begun.
+func TestCalendarTwice(t *testing.T) {
+	for _, c := range []struct {
+		zone          string
+		at, from, end time.Time
+	}{
+		{
+			"America/St_Johns", time.Date(2006, 10, 29, 2, 45, 0, 0, time.UTC), // 23:15, the second time
+			time.Date(2006, 10, 29, 2, 30, 0, 0, time.UTC), time.Date(2006, 10, 30, 3, 30, 0, 0, time.UTC),
+		},
+		{
+			"America/Adak", time.Date(1867, 10, 19, 6, 0, 0, 0, time.UTC), // the 18th once more
+			time.Date(1867, 10, 18, 11, 46, 38, 0, time.UTC), time.Date(1867, 10, 20, 11, 46, 38, 0, time.UTC),
+		},
+	} {
+		zone, err := time.LoadLocation(c.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		Calendar(Day, zone).Windows(TimestampOf(c.at), func(w Window) {
+			if w.Start != TimestampOf(c.from) || w.End != TimestampOf(c.end) {
+				t.Errorf("%s: %v is in [%v, %v)", c.zone, c.at, w.Start.Time(), w.End.Time())
+			}
+		})
+	}
+	for d := time.Sunday; d <= time.Saturday; d++ {
+		Calendar(WeekFrom(d), nil).Windows(0, func(w Window) {
+			if w.Start > 0 || w.End <= 0 || w.Start.Time().Weekday() != d || w.End-w.Start != Timestamp(7*24*time.Hour) {
+				t.Errorf("weeks from %v: [%v, %v)", d, w.Start.Time(), w.End.Time())
+			}
+		})
 	}
 }
 

@@ -54,8 +54,8 @@ func stream(r *rand.Rand, n int) []input {
 // dynamic are sessions with gaps from 1 to 12.
 var dynamic = DynamicSession(func(e input) time.Duration { return time.Duration(1 + (e.Value+5)%12) })
 
-// TestDeterministicInterleavings gives the same partitions in random interleavings: the same results in the same order, and the same
-// outcome for each event.
+// TestDeterministicInterleavings gives the same partitions, with duplicates, in random interleavings, and goes on from snapshots on the way:
+// the same results in the same order, and the same outcome for each event.
 func TestDeterministicInterleavings(t *testing.T) {
 	assigners := map[string]Assigner{
 		"tumbling": Tumbling(20).Offset(3), "sliding": Sliding(21, 5), "divided": Sliding(20, 5), "gaps": Sliding(7, 20), "session": Session(6),
@@ -68,11 +68,11 @@ func TestDeterministicInterleavings(t *testing.T) {
 				r := rand.New(rand.NewPCG(1, uint64(lateness)))
 				updated, late := 0, 0
 				for range fewer(12) {
-					parts := [][]input{stream(r, 60), stream(r, 40), stream(r, 25)}
+					parts := [][]input{repeated(r, stream(r, 50)), repeated(r, stream(r, 35)), repeated(r, stream(r, 20))}
 					o := Options{Deterministic: true, Partitions: len(parts), AllowedLateness: lateness, Watermark: BoundedOutOfOrderness(10)}
-					want, outcomes := interleave(t, newOperator(t, a, o), parts, r)
+					want, outcomes := interleave(t, a, o, parts, r)
 					for range 6 {
-						got, again := interleave(t, newOperator(t, a, o), parts, r)
+						got, again := interleave(t, a, o, parts, r)
 						if !slices.Equal(got, want) {
 							t.Fatalf("results differ:\n%q\n%q", got, want)
 						}
@@ -99,9 +99,20 @@ func TestDeterministicInterleavings(t *testing.T) {
 	}
 }
 
+// repeated is a partition in which some records come again.
+func repeated(r *rand.Rand, records []input) (all []input) {
+	for i, e := range records {
+		if all = append(all, e); r.IntN(4) == 0 {
+			all = append(all, records[r.IntN(i+1)])
+		}
+	}
+	return all
+}
+
 // interleave feeds the partitions in a random order that keeps that of each.
-func interleave(t *testing.T, op *Operator[string, input, tally, tally], parts [][]input, r *rand.Rand) (results, outcomes []string) {
+func interleave(t *testing.T, a Assigner, o Options, parts [][]input, r *rand.Rand) (results, outcomes []string) {
 	t.Helper()
+	op := newOperator(t, a, o)
 	emit := func(x Result[string, tally]) { results = append(results, printed(x)) }
 	next := make([]int, len(parts))
 	outcomes = make([]string, 0, 200)
@@ -123,12 +134,14 @@ func interleave(t *testing.T, op *Operator[string, input, tally, tally], parts [
 			continue
 		}
 		e := parts[p][next[p]]
-		outcome, err := op.Process(p, Timestamp(e.TS), e, emit)
+		outcome, err := op.ProcessID(p, Timestamp(e.TS), fmt.Sprint(p, e), e, emit)
 		if err != nil {
 			t.Fatal(err)
 		}
 		outcomes = append(outcomes, fmt.Sprintf("%d %04d %v", p, next[p], outcome))
-		next[p]++
+		if next[p]++; r.IntN(60) == 0 {
+			op = moved(t, a, o, op)
+		}
 	}
 	op.Finish(emit)
 	if n := op.Keys(); n != 0 {
@@ -136,6 +149,20 @@ func interleave(t *testing.T, op *Operator[string, input, tally, tally], parts [
 	}
 	slices.Sort(outcomes)
 	return results, outcomes
+}
+
+// moved is another operator that goes on from a snapshot.
+func moved(t *testing.T, a Assigner, o Options, from *Operator[string, input, tally, tally]) *Operator[string, input, tally, tally] {
+	t.Helper()
+	var b bytes.Buffer
+	if err := from.Snapshot(&b); err != nil {
+		t.Fatal(err)
+	}
+	op := newOperator(t, a, o)
+	if err := op.Restore(&b); err != nil {
+		t.Fatal(err)
+	}
+	return op
 }
 
 // snapshotCases are all kinds of state.
