@@ -2,6 +2,7 @@ package window_test
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tidemark-go/tidemark/window"
@@ -254,4 +255,29 @@ func ExampleOptions_late() {
 	//   ann at 4: late
 	//   end of input
 	//   ann [20,30): 1, on time
+}
+
+// Events that come in batches, as from a file or a consumer's handler: Prefetch tells of some tens of them before they are processed one by one.
+// Results are the same without.
+func ExampleOperator_Prefetch() {
+	op, err := window.New(func(v view) string { return v.user }, window.Tumbling(10*time.Second), aggregate.Count[view](), window.Options{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	emit := func(r window.Result[string, int64]) { fmt.Println(r.Key, r.Value) }
+	views := []view{{"ann", 1}, {"bob", 2}, {"ann", 3}, {"cid", 11}}
+	for batch := range slices.Chunk(views, 32) {
+		op.Prefetch(batch...)
+		for _, v := range batch {
+			if _, err := op.Process(0, window.Timestamp(v.at)*window.Timestamp(time.Second), v, emit); err != nil {
+				fmt.Println(err)
+			}
+		}
+	}
+	op.Finish(emit)
+	// Output:
+	// ann 2
+	// bob 1
+	// cid 1
 }
