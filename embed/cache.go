@@ -19,7 +19,7 @@ import (
 
 // CacheOptions are the options of a [Cache].
 type CacheOptions struct {
-	// MaxBytes bounds the memory that vectors take, in bytes. Zero: 256 MiB.
+	// MaxBytes bounds the memory that vectors take, in bytes; what is too much is removed a moment later. Zero: 256 MiB.
 	MaxBytes int64
 	// TTL is how long a vector is kept after it was last used, so that those in use stay. Zero: 24 hours; -1: until there is no room.
 	TTL time.Duration

@@ -264,7 +264,7 @@ func TestID(t *testing.T) {
 	}
 }
 
-// TestLongTextsTakeLinearTime counts no time: each of these texts would take a minute or more if a step looked at all that came before.
+// TestLongTextsTakeLinearTime counts no time: each of these texts would take many seconds if a step looked at all that came before.
 func TestLongTextsTakeLinearTime(t *testing.T) {
 	t.Parallel()
 	tok := load(t, minilm)
@@ -291,7 +291,7 @@ func TestLongTextsTakeLinearTime(t *testing.T) {
 func testLongTexts(t *testing.T, i int, tok *tokenizer.Tokenizer) {
 	t.Helper()
 	for _, s := range []string{"a", "a ", "[", "[CLS]", "é", "e\u0301", "\u0316\u0300", "中", " ", ".", "\xff", "한", "İ", "1", "\r\n", "'"} {
-		enc, err := tok.Encode(strings.Repeat(s, 250_000/len(s)))
+		enc, err := tok.Encode(strings.Repeat(s, 100_000/len(s)))
 		if err != nil || len(enc.IDs) == 0 && i == 0 {
 			t.Errorf("tokenizer %d: %q: %d tokens, error %v", i, s, len(enc.IDs), err)
 		}
