@@ -160,7 +160,7 @@ func TestDefect3(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := connect(t)
 			c, topic := s.client(t), topic(t)
-			bare, err := bareClient(t, s).CreateProducer(pulsar.ProducerOptions{Topic: topic})
+			bare, err := bareClient(t, s).CreateProducer(pulsar.ProducerOptions{Topic: topic, SendTimeout: -1})
 			if err != nil {
 				t.Fatal(err)
 			}

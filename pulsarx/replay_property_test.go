@@ -55,7 +55,7 @@ func fillPartitions(tb testing.TB, s server, topic string, partitions, messages 
 		}
 		for p := range partitions {
 			for _, chunked := range []bool{false, true} {
-				o := pulsar.ProducerOptions{Topic: fmt.Sprintf("%s-partition-%d", topic, p), BatchingMaxMessages: 7, MaxPendingMessages: 2000}
+				o := pulsar.ProducerOptions{Topic: fmt.Sprintf("%s-partition-%d", topic, p), BatchingMaxMessages: 7, MaxPendingMessages: 2000, SendTimeout: -1}
 				if chunked {
 					o.DisableBatching, o.EnableChunking, o.ChunkMaxMessageSize = true, true, 200
 				}

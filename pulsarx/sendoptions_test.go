@@ -349,7 +349,7 @@ func TestEncryption(t *testing.T) {
 				}
 				keyPair(t, writing, "third", false)
 			}
-			bare, err := bareClient(t, s).CreateProducer(pulsar.ProducerOptions{Topic: topic, Encryption: &pulsar.ProducerEncryptionInfo{
+			bare, err := bareClient(t, s).CreateProducer(pulsar.ProducerOptions{Topic: topic, SendTimeout: -1, Encryption: &pulsar.ProducerEncryptionInfo{
 				Keys: []string{"first"}, KeyReader: fileKeys{writing},
 			}})
 			if err != nil {
