@@ -38,6 +38,7 @@ type chance struct {
 	request int
 	sent    int
 	batches bool // in sequences with them both consumers are exclusive: how many entries a shared one gets for its permits is an average
+	dedup   bool // drops what has a sequence id that is not above all before
 	open    [3]bool
 	got     [3][]int // entries that a consumer was sent and that it can nack
 }
@@ -46,7 +47,15 @@ func randomScript(t *testing.T, seed uint64) []string {
 	t.Helper()
 	c := &chance{Rand: rand.New(rand.NewPCG(seed, 0)), script: newScript(t, inProcess(t))}
 	defer c.script.hangUp()
-	c.request, c.batches = 1, seed%2 == 0
+	c.request, c.batches, c.dedup = 1, seed%2 == 0, seed%4 >= 2
+	if c.dedup {
+		for _, line := range []string{ // policies come one after the other, through a topic of the system
+			"@ PUT $A", "@ POST $A/deduplicationEnabled true", "@ POST $A/maxProducers 5", "= $A/maxProducers 5", "= $A/deduplicationEnabled true",
+		} {
+			c.script.step(line)
+			c.lines = append(c.lines, line)
+		}
+	}
 	c.do("a", `type: PRODUCER producer { topic: "$T" producer_id: 1 request_id: 1 producer_name: "p" }`)
 	c.send()
 	for range 120 {
@@ -102,10 +111,16 @@ func (c *chance) next() int {
 
 func (c *chance) send() {
 	n := c.sent
-	c.sent++
+	if c.sent++; c.dedup && c.IntN(3) == 0 {
+		n = c.IntN(c.sent)
+	}
 	if !c.batches || c.IntN(3) > 0 {
-		c.do("a", fmt.Sprintf(`type: SEND send { producer_id: 1 sequence_id: %d } | producer_name: "p" sequence_id: %d publish_time: %d partition_key: "k%d" | m%d`,
-			n, n, 1000+n, c.IntN(3), n))
+		more := ""
+		if !c.batches && c.IntN(6) == 0 {
+			more = []string{" deliver_at_time: 1000", " deliver_at_time: 9000000000000"}[c.IntN(2)] // long ago, and not in this test
+		}
+		c.do("a", fmt.Sprintf(`type: SEND send { producer_id: 1 sequence_id: %d } | producer_name: "p" sequence_id: %d publish_time: %d partition_key: "k%d"%s | m%d`,
+			n, n, 1000+n, c.IntN(3), more, n))
 		return
 	}
 	size := 2 + c.IntN(3)
@@ -158,15 +173,17 @@ func (c *chance) nack() {
 	}
 }
 
-// leave ends a consumer in one of three ways.
+// leave ends a consumer in one of four ways.
 func (c *chance) leave(id int) {
 	c.open[id] = false
-	switch c.IntN(3) {
+	switch c.IntN(4) {
 	case 0:
 		c.do(c.conn(id), fmt.Sprintf("type: CLOSE_CONSUMER close_consumer { consumer_id: %d request_id: %d }", id, c.next()))
 	case 1:
 		c.do(c.conn(id), fmt.Sprintf("type: UNSUBSCRIBE unsubscribe { consumer_id: %d request_id: %d }", id, c.next()))
 	case 2:
 		c.do(c.conn(id), fmt.Sprintf("type: SEEK seek { consumer_id: %d request_id: %d message_id { ledgerId: $L0 entryId: %d } }", id, c.next(), c.IntN(c.sent)))
+	case 3:
+		c.do(c.conn(id), fmt.Sprintf("type: SEEK seek { consumer_id: %d request_id: %d message_publish_time: %d }", id, c.next(), 995+c.IntN(c.sent+10)))
 	}
 }

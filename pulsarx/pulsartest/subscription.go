@@ -80,12 +80,16 @@ func (s *subscription) left() {
 	}
 }
 
-// disconnect closes all consumers from the broker's side.
+// disconnect closes all consumers from the broker's side, and lets none of them have what others leave.
 func (s *subscription) disconnect(to *node) {
-	for _, c := range slices.Clone(s.consumers) {
+	all := s.consumers
+	if s.consumers = nil; s.dispatcher != nil {
+		s.dispatcher.stop()
+		s.dispatcher = nil
+	}
+	for _, c := range all {
 		c.conn.sendClose(cmdCloseConsumer, c.id, to)
 		delete(c.conn.consumers, c.id)
-		s.remove(c)
 	}
 }
 
