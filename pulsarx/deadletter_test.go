@@ -101,6 +101,7 @@ func (e *poisonError) Error() string { return e.text }
 func TestPoisonAlone(t *testing.T) {
 	for name, connect := range servers {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := connect(t)
 			for name, poison := range map[string]func(int, pulsarx.BatchError) error{
 				"item": func(i int, e pulsarx.BatchError) error {

@@ -52,6 +52,7 @@ func (l locks) producer(t *testing.T, topic string) *pulsarx.Producer[string] {
 func TestLocked(t *testing.T) {
 	for name, connect := range servers {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := connect(t)
 			typ := pulsarx.KeyShared
 			if s.broker != nil { // each round takes seconds: one type each

@@ -295,6 +295,7 @@ func TestRedriveOrderingKeys(t *testing.T) {
 func TestRedrivePartition(t *testing.T) {
 	for name, connect := range servers {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := connect(t)
 			c := s.client(t)
 			topic := partitionedTopic(t, c, 3)

@@ -16,6 +16,7 @@ func TestStatefulTwin(t *testing.T) {
 	for name, connect := range servers {
 		for kind, choose := range jobStores {
 			t.Run(name+"/"+kind, func(t *testing.T) {
+				t.Parallel()
 				s := connect(t)
 				c := s.client(t)
 				j := newJob(t, s, c, 2, 1)
