@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 )
@@ -108,5 +109,53 @@ func TestEarlyIntervalOfAllTime(t *testing.T) {
 	got := runLines(t, Global(), o, "k 5", "watermark 7", "watermark 1000000000000000000", "watermark 9223372036854775807")
 	if len(got) != 4 {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestRandomTriggers moves operators with triggers, accumulations and bounds of all kinds to others at random points: that changes nothing,
+// and what is taken back is what was said.
+func TestRandomTriggers(t *testing.T) {
+	assigners := []Assigner{
+		Tumbling(20), Sliding(21, 5), Sliding(20, 5), Sliding(7, 20), Session(6), Session(6).Strict(), dynamic, Global(), Calendar(Day, nil),
+	}
+	for seed := range uint64(fewer(400)) {
+		r := rand.New(rand.NewPCG(seed, 21))
+		a, records := assigners[r.IntN(len(assigners))], stream(r, 80)
+		o := Options{
+			Watermark: BoundedOutOfOrderness(8), AllowedLateness: time.Duration(r.IntN(3) * 15), Accumulation: Accumulation(r.IntN(3)),
+			IdleAfter: time.Duration(r.IntN(2) * 30), MaxJump: time.Duration(r.IntN(2) * 50),
+			Trigger: Trigger{
+				EarlyCount: r.IntN(3), EarlyInterval: time.Duration(r.IntN(3) * 4), LateCount: r.IntN(4) - 1,
+				NoWatermark: r.IntN(4) == 0, Once: r.IntN(5) == 0,
+			},
+		}
+		run := func(move bool) (lines []string, counts Counts) {
+			op, live := newOperator(t, a, o), map[place]int64{}
+			emit := func(x Result[string, tally]) {
+				p := place{x.Window, x.Key}
+				old, said := live[p]
+				if back := x.Kind == Retraction; back && (!said || old != x.Value.Sum) || !back && said && o.Accumulation == Retracting {
+					t.Errorf("seed %d: %v, after %d %t", seed, x, old, said)
+				}
+				if live[p] = x.Value.Sum; x.Kind == Retraction {
+					delete(live, p)
+				}
+				lines = append(lines, printed(x))
+			}
+			for i, e := range records {
+				if _, err := op.Process(i*7%3, Timestamp(e.TS), e, emit); err != nil {
+					t.Fatal(err)
+				}
+				if move && r.IntN(8) == 0 {
+					op = moved(t, a, o, op)
+				}
+			}
+			op.Finish(emit)
+			return lines, op.Counts()
+		}
+		want, wantCounts := run(false)
+		if got, counts := run(true); !slices.Equal(got, want) || counts != wantCounts {
+			t.Errorf("seed %d, %s, %+v: %+v\n%q\nwant %+v\n%q", seed, a.key(), o, counts, got, wantCounts, want)
+		}
 	}
 }
