@@ -14,7 +14,7 @@ import (
 const MaxFile = 4 << 20
 
 // Parse reads a declaration in YAML and validates it. It is strict: an unknown field, a name that stands twice, a value that is no
-// duration, and a second document are errors, all of them, each with its line.
+// duration, a 0 that would declare nothing, and a second document are errors, all of them, each with its line.
 func Parse(text []byte) (Topology, error) {
 	if len(text) > MaxFile {
 		return Topology{}, fmt.Errorf("topology: the declaration has more than %d bytes", MaxFile)
