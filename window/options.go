@@ -62,7 +62,8 @@ type Options struct {
 	Spill Spill
 	// MaxResident is how many keys have their windows in memory when there is a Spill. Default 1,048,576.
 	MaxResident int
-	// MaxIDs bounds the event ids that ProcessID remembers; beyond it the oldest half is forgotten and counted. Default 1,048,576.
+	// MaxIDs bounds the event ids that ProcessID remembers; beyond it the oldest half is forgotten and counted (Counts.ForgottenIDs). Which
+	// these are depends on how partitions are interleaved, in a Deterministic operator too. Default 1,048,576.
 	MaxIDs int
 	// IDHorizon is how far the watermark has to pass an event until its id is forgotten. Default: the window's size and
 	// AllowedLateness, after which a duplicate is late anyway; one hour where windows have no size.

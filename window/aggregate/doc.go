@@ -1,6 +1,6 @@
 // Package aggregate has the aggregates of package window: what the events of a window are folded into, and what comes out.
 //
-//	Sum, Mean, Ratio                     exact sums, rounded once
+//	Sum, Mean, Ratio                     exact sums, rounded once; quotients of these
 //	SampleVariance, PopulationVariance   from exact sums of values and squares, rounded once; SampleStd and PopulationStd are their roots
 //	Count, Min, Max, First, Last
 //	Distinct                             HyperLogLog, 0.8 % standard error
