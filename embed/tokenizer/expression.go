@@ -17,6 +17,7 @@ const (
 	maxSets   = 64
 	maxBounds = 128 // characters at which ranges begin or end
 	maxGroups = 50  // one in the other
+	maxKept   = 128 // atomic groups, each of which takes four bytes a character
 )
 
 // compile makes a program of a regular expression as the original's library, Oniguruma, reads it. It is an error where the expression has
@@ -44,6 +45,9 @@ func compile(expression string) (*program, error) {
 	}
 	program := b.program(start, newMasks(p.charsets, p.bounds))
 	program.empty = root.empty()
+	if len(program.kept) > maxKept {
+		return nil, fmt.Errorf("more than %d atomic groups and possessive repetitions", maxKept)
+	}
 	return program, nil
 }
 

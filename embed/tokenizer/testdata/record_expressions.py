@@ -71,7 +71,7 @@ class Expressions(Maker):
 
     def repeated(self, depth, fold):
         e, empty = self.atom(depth, fold)
-        if empty or self.chance(0.5):
+        if empty or e == "." or self.chance(0.5):  # the library takes any character many times for the beginning of a line, behind a look ahead too
             return e, empty
         return self.choice([(e + self.choice(REPEATS), False), (e + self.choice(OPTIONS), True)])
 
