@@ -50,9 +50,9 @@ func summing(b *testing.B, a Assigner) *sumOperator {
 // BenchmarkWindows runs the events of the Flink anchor. What no implementation can avoid is a look-up of the key in a hash table and a cache
 // miss or two for its state, which "floor" measures: the same keys, a map, one addition.
 //
-// In one run on two cores of an AMD EPYC, beside other work, the floor was 59 M events/s with 1,000 keys and 17 M with 100,000; tumbling
-// windows were 10 and 9 times slower than it (6 M and 2 M), sliding ones 14 and 15 times (each event of 100,000 keys is in nine results),
-// sessions 19 and 13 times. With 100,000 keys an event needs the key's place in the index and its slot, with its first window or slices
+// In one run on two cores of an AMD EPYC, the floor was 119 M events/s with 1,000 keys and 25 M with 100,000; tumbling windows were 8 and 6 times
+// slower than it (14 M and 3.8 M), sliding ones 12 and 15 times (each event of 100,000 keys is in nine results), sessions 17 and 7 times (7.1 M
+// and 3.7 M). With 100,000 keys an event needs the key's place in the index and its slot, with its first window or slices
 // behind it, which Prefetch fetches for 32 events at once; a result needs the slot again, 32 keys at once. What is allocated is for keys and
 // slices that are seen first. BenchmarkSnapshot says what a key has of its own memory and in a snapshot.
 func BenchmarkWindows(b *testing.B) {

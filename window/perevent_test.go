@@ -87,7 +87,7 @@ func (removable) Remove(from *tally, part tally) bool {
 func TestPerEventAgainstModel(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 5))
 	updates, late, kept := 0, 0, 0
-	for run := range 300 {
+	for run := range fewer(300) {
 		m := &model{size: 1 + r.Int64N(40), lateness: r.Int64N(3) * 10, watermark: -1000}
 		o := Options{Watermark: Punctuated(), AllowedLateness: time.Duration(m.lateness)}
 		var g Aggregator[input, tally, tally] = tallying{}
@@ -156,7 +156,7 @@ func TestPerEventAgainstModel(t *testing.T) {
 func TestPerEventDeterministic(t *testing.T) {
 	r := rand.New(rand.NewPCG(6, 6))
 	updates := 0
-	for range 200 {
+	for range fewer(200) {
 		m := &model{size: 1 + r.Int64N(40), lateness: r.Int64N(3) * 10}
 		bound := r.Int64N(12)
 		op := newOperator(t, PerEvent(time.Duration(m.size)), Options{
