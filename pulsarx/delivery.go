@@ -217,7 +217,7 @@ func (p *Producer[T]) enqueue(ctx context.Context, d *delivery) (err error) {
 			d.places = n
 		}
 	}
-	for {
+	for waited := false; ; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
@@ -228,13 +228,16 @@ func (p *Producer[T]) enqueue(ctx context.Context, d *delivery) (err error) {
 		err = d.line.send(d.producer, &d.message)
 		d.line.leave()
 		if err == nil && d.call.CompareAndSwap(calling, taken) {
+			if waited { // and others may, while there are more places
+				p.offerRoom()
+			}
 			return nil
 		}
 		if refused := (routingError{}); errors.As(err, &refused) {
 			return err
 		}
 		if found := d.call.Swap(waiting); found == foundFull {
-			err = p.awaitRoom(ctx, d)
+			waited, err = true, p.awaitRoom(ctx, d)
 		} else {
 			d.line.replace(d.producer)
 			err = d.stillPending()
@@ -350,9 +353,12 @@ func (p *Producer[T]) arrived(l *line, d *delivery, err error, now time.Duration
 	case errors.Is(err, pulsar.ErrProducerClosed):
 		l.replace(d.producer)
 	}
-	// An attempt that finds no place costs as much as one that does: who waits is woken for an eighth of the places.
-	if p.waiters.Load() > 0 && p.freed.Add(1) >= max(int32(p.options.MaxPending/8), 1) {
-		p.freed.Store(0)
+	p.offerRoom()
+}
+
+// offerRoom wakes one of those who wait for a place.
+func (p *Producer[T]) offerRoom() {
+	if p.waiters.Load() > 0 {
 		select {
 		case p.room <- struct{}{}:
 		default:

@@ -200,7 +200,6 @@ type Producer[T any] struct {
 	done    chan struct{} // closed when it has ended
 	room    chan struct{} // for who waits for a place, 1 place
 	waiters atomic.Int32
-	freed   atomic.Int32 // places since one was woken
 
 	untraced atomic.Int64 // until when no tracer is looked for, on the clock
 	largest  atomic.Int64 // bytes of a payload so far, up to maxRoom
