@@ -34,25 +34,30 @@ var ways = []struct {
 // a second of NAME in its better setting ours are, by the clock, and cpu-x-NAME the same of processor time, which a busy machine disturbs
 // less; latency-of-NAME is our median time of a call as a part of theirs.
 //
-// One run on two CPUs of an AMD EPYC with AVX-512 VNNI, times of onnxruntime, of sentence-transformers on ONNX Runtime and on torch:
+// On two CPUs of an AMD EPYC with AVX-512 VNNI, beside other work, in the better setting of everybody: times of onnxruntime by the clock, and
+// in brackets by processor time on a thread a run.
 //
-//	                      batches           1 caller          8 callers          64 callers
-//	fp32, defaults        2.1, 1.7, 3.4     1.3, 1.2, 4.1     1.8, 1.8, 5.1      2.1, 2.2, 8.9
-//	int8, a thread a run  4.3, 3.5, 7.1     2.1, 2.0, 6.5     3.7, 3.7, 10.7     3.8, 4.1, 16.6
+//	        batches      1 caller    8 callers    64 callers
+//	fp32  2.0 (2.0)     1.2 (1.3)    1.6 (1.6)     1.9 (1.9)
+//	int8  4.0 (4.0)     2.4 (3.1)    3.8 (3.7)     3.7 (3.7)
 //
-// A single text's latency in fp32 was 0.73 of onnxruntime's, whose threads spin. Tokenizing took 0.04 to 0.13 % of the time, and 68 to 74 %
-// of the peak was reached in batches of fp32. With the defaults, int8 was slower in that run (2.1 to 2.8 times onnxruntime), and faster
-// in others: its runs are short for a second thread.
+// A single text's median latency in fp32 was 0.77 of onnxruntime's, whose threads spin, and 0.42 in int8. Tokenizing took 0.04 to 0.13 % of
+// the time, and 67 to 76 % of the peak was reached in batches of fp32 and with 64 callers on a thread a run. An earlier run, before texts
+// alone had a graph of their own, with sentence-transformers on ONNX Runtime and on torch: 1.7 and 3.4 times in batches of fp32, 1.2 and
+// 4.1 with one caller, 1.8 and 5.1 with 8, 2.2 and 8.9 with 64.
 //
 // Where the rest goes, by ONNX Runtime's profile of fp32 on one thread:
 //
 //	            matrices  attention  Gelu  normalization  Gather, Add  other, and between operators
 //	batches        84 %        4 %    3 %           2 %          4 %                           3 %
-//	one text       77 %        3 %    2 %           2 %          4 %                          12 %
+//	one text       76 %        4 %    3 %           2 %          1 %                          14 %
 //
-// In batches the matrices run at nine tenths of the peak. A text alone has them wait for memory: its 27 tokens multiply 42 MB of weights,
-// more than this machine's cache, at 140 GFLOP/s, and at 230 where the weights are in the cache. Everybody multiplies with the
-// same code: on a thread, where one caller has 1.1 to 1.2 times onnxruntime's texts in fp32, it would be 1.4 to 1.5 if all else took no time.
+// How far one text is from what the machine can do: its 27 tokens multiply 42 MB of weights, more than the cache (32 MB). One thread reads
+// 42 MB in 0.6 ms (69 GB/s; two threads 0.35 ms), with huge pages in 0.5 ms, and its 570 MFLOP take 2.2 ms at the peak: so 2.2 ms, if all of
+// the reading were hidden, and all else took no time. The graph for texts alone takes 3.4 ms, 3.0 of them in matrices; the graph for packed
+// texts took 4.7 ms, in which the products waited for memory for nearly half of the time. What is left: ONNX Runtime multiplies
+// columns in sixteens, 27 as 32. A text of 17 or 33 tokens gains least. With two threads, which wait for memory at the same time, the two
+// graphs were 1.75 and 2.3 ms in their matrices at best, and the same with 20 tokens.
 func BenchmarkPeers(b *testing.B) {
 	dir, err := pinned.Cache{}.TextModel(b.Context())
 	if err != nil {
