@@ -1,6 +1,7 @@
 package servicetest
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -25,16 +26,21 @@ type Weaviate struct {
 	Nodes int
 	// Env are more variables of each node's environment, written as NAME=value.
 	Env []string
+	// Disk is the size in bytes of a file system of each node's own for its data, in memory. Where the test may not mount one it is
+	// skipped, as Env says. Default: a folder of the test's.
+	Disk int
 }
 
 // WeaviateNode is a node that the test may kill and start again. It keeps its ports and its data.
 type WeaviateNode struct {
 	// HTTP and GRPC are where it listens, as host:port.
 	HTTP, GRPC string
+	// Dir is the folder of its data.
+	Dir string
 
-	binary, dir string
-	env         []string
-	process     *exec.Cmd
+	binary  string
+	env     []string
+	process *exec.Cmd
 }
 
 // Start starts the nodes and waits until each is ready. They are killed after the test, and with its process. Where the server is not
@@ -50,10 +56,13 @@ func (w Weaviate) Start(tb testing.TB) []*WeaviateNode {
 	for i := range nodes {
 		// Raft's RPC port is taken to be the one after Raft's own when a node looks for others.
 		port := first + ports*i
-		name := "node" + strconv.Itoa(i)
+		name, folder := "node"+strconv.Itoa(i), folder
+		if w.Disk > 0 {
+			folder = disk(tb, w.Disk)
+		}
 		members[i] = name + ":" + strconv.Itoa(port+4)
 		nodes[i] = &WeaviateNode{
-			HTTP: "127.0.0.1:" + strconv.Itoa(port), GRPC: "127.0.0.1:" + strconv.Itoa(port+1), binary: binary, dir: filepath.Join(folder, name),
+			HTTP: "127.0.0.1:" + strconv.Itoa(port), GRPC: "127.0.0.1:" + strconv.Itoa(port+1), binary: binary, Dir: filepath.Join(folder, name),
 			env: []string{
 				"PERSISTENCE_DATA_PATH=" + filepath.Join(folder, name), "CLUSTER_HOSTNAME=" + name, "CLUSTER_JOIN=" + join,
 				"GRPC_PORT=" + strconv.Itoa(port+1), "CLUSTER_GOSSIP_BIND_PORT=" + strconv.Itoa(port+2), "CLUSTER_DATA_BIND_PORT=" + strconv.Itoa(port+3),
@@ -83,7 +92,7 @@ func (w Weaviate) Start(tb testing.TB) []*WeaviateNode {
 // Start starts the node, without waiting for it.
 func (n *WeaviateNode) Start(tb testing.TB) {
 	tb.Helper()
-	if err := os.MkdirAll(n.dir, 0o755); err != nil {
+	if err := os.MkdirAll(n.Dir, 0o755); err != nil {
 		tb.Fatal(err)
 	}
 	log, err := os.OpenFile(n.log(), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
@@ -93,13 +102,42 @@ func (n *WeaviateNode) Start(tb testing.TB) {
 	_, port, _ := strings.Cut(n.HTTP, ":")
 	//nolint:noctx // Kill ends it, after the test's context
 	n.process = exec.Command(n.binary, "--scheme", "http", "--host", "127.0.0.1", "--port", port)
-	n.process.Dir, n.process.Env = n.dir, append(os.Environ(), n.env...)
+	n.process.Dir, n.process.Env = n.Dir, append(os.Environ(), n.env...)
 	n.process.Stdout, n.process.Stderr = log, log
 	n.process.SysProcAttr = withParent()
 	if err := n.process.Start(); err != nil {
 		tb.Fatal(err)
 	}
 	_ = log.Close() // the process has its own
+}
+
+// disk returns a folder that is a file system of its own, until the end of the test. It is mounted where no other process sees it but
+// through the one that holds it, which ends with the test's process.
+func disk(tb testing.TB, size int) string {
+	tb.Helper()
+	folder := tb.TempDir()
+	//nolint:gosec // nothing of it comes from outside
+	holder := exec.CommandContext(tb.Context(), "unshare", "-rm", "sh", "-c",
+		fmt.Sprintf("mount -t tmpfs -o size=%d tmpfs '%s' && echo mounted && exec cat", size, folder))
+	holds, err := holder.StdinPipe()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	says, err := holder.StdoutPipe()
+	if err == nil {
+		err = holder.Start()
+	}
+	if err != nil {
+		lacks(tb, "a file system of the test's own: "+err.Error())
+	}
+	tb.Cleanup(func() {
+		_ = holds.Close()
+		_ = holder.Wait()
+	})
+	if answer, err := bufio.NewReader(says).ReadString('\n'); answer != "mounted\n" {
+		lacks(tb, fmt.Sprintf("a file system of the test's own: unshare or mount failed (%v)", err))
+	}
+	return filepath.Join("/proc", strconv.Itoa(holder.Process.Pid), "root", folder)
 }
 
 // Await waits until the node is ready.
@@ -162,7 +200,7 @@ func (n *WeaviateNode) CPU(tb testing.TB) time.Duration {
 	return time.Duration(sum) * 10 * time.Millisecond
 }
 
-func (n *WeaviateNode) log() string { return n.dir + ".log" }
+func (n *WeaviateNode) log() string { return n.Dir + ".log" }
 
 // weaviateVersion asks the server at WEAVIATE_HTTP.
 func weaviateVersion(tb testing.TB) string {

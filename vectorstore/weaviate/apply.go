@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -452,7 +453,7 @@ func (s *Store) putBatch(ctx context.Context, writes []*write, objects []*pb.Bat
 	if err := down.Load(); err != nil {
 		fail(writes, *err)
 	} else {
-		s.send(ctx, writes, objects)
+		s.sendCleaned(ctx, writes, objects)
 	}
 	slowed := false
 	for _, w := range writes {
@@ -463,6 +464,26 @@ func (s *Store) putBatch(ctx context.Context, writes []*write, objects []*pb.Bat
 		}
 	}
 	s.pace.end(ctx, len(writes), time.Since(start), slowed)
+}
+
+// sendCleaned sends a batch. Spoiled objects that the server has then taken, so that it can write, are removed and sent once more.
+func (s *Store) sendCleaned(ctx context.Context, writes []*write, objects []*pb.BatchObject) {
+	s.send(ctx, writes, objects)
+	if !s.spoiled.any() {
+		return
+	}
+	var again []*write
+	var messages []*pb.BatchObject
+	for i, w := range writes {
+		if path := s.objectPath(objects[i].GetCollection(), w.tenant, string(w.id)); w.err == nil && s.spoiled.has(path) {
+			if w.err = s.clean(ctx, path, w.id); w.err == nil {
+				again, messages = append(again, w), append(messages, objects[i])
+			}
+		}
+	}
+	if len(again) > 0 {
+		s.send(ctx, again, messages)
+	}
 }
 
 // send sends one request, aligned with writes. One that is too large for a server with a lower limit is halved.
@@ -496,12 +517,15 @@ func (s *Store) send(ctx context.Context, writes []*write, objects []*pb.BatchOb
 		// Weaviate reports some failures of a whole shard on its first object alone and calls the others done: a
 		// shard that is read-only, an index queue that is full. So none of the collection's objects is known to be
 		// done; writing them again is harmless.
-		if text, out := outage[shardOf(objects[i])]; out && w.err == nil {
+		text, out := outage[shardOf(objects[i])]
+		if out && w.err == nil {
 			err := fmt.Errorf("not known to be stored, since the server failed beside it: %w", serverError(text))
 			w.err = objectError(w.id, err)
 		}
 		if w.err == nil {
 			s.stores(objects[i])
+		} else if out && !strings.Contains(text, "read-only") { // of which it has written nothing
+			s.spoiled.note(s.objectPath(objects[i].GetCollection(), w.tenant, string(w.id)))
 		}
 	}
 }

@@ -339,8 +339,8 @@ type recursive struct {
 }
 
 type embedsItself struct {
-	*embedsItself
-	A int
+	*embedsItself //nolint:unused // read by its type
+	A             int
 }
 
 func TestPropertiesOfRefuses(t *testing.T) {

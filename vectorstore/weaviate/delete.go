@@ -40,6 +40,9 @@ func (s *Store) removeFrom(ctx context.Context, tenant string, deletes []*write)
 		_, failed, err := s.deleteAll(ctx, tenant, s.collection, withIDs(ids))
 		for _, w := range chunk {
 			w.err = err
+			if path := s.objectPath(s.collection, tenant, string(w.id)); err == nil && s.spoiled.has(path) {
+				w.err = s.clean(ctx, path, w.id)
+			}
 		}
 		for id, text := range failed {
 			if w := byID[id]; w != nil {

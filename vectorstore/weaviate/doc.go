@@ -72,7 +72,9 @@
 // out, rate limits, answers that are not known) passes and may be tried again: errors.Is finds
 // context.DeadlineExceeded, and google.golang.org/grpc/status the code. Weaviate tells some failures of a whole shard,
 // such as being read-only, for the first object of a request alone and calls the others done. So when an object fails
-// for such a reason, all of that request count as failed.
+// for such a reason, all of that request count as failed. A server whose disk was full is one that may have stored parts of such
+// objects: when it takes them again, for which it may have to be started again, the Store removes what is there and writes them once
+// more, so that every index has them.
 //
 // # Vectors
 //
@@ -80,6 +82,11 @@
 // server itself does not check for the first batch of an empty collection. The length comes from [Options].Vectors,
 // from what is stored, or from the first vector of a call. An index keeps the length of its vectors, even after Clear.
 // What is written is found by the next search, unless the server runs with ASYNC_INDEXING.
+//
+// A server that is killed keeps the objects that it has acknowledged, but may lose what its vector indexes held of the last ones in
+// memory (seen with v1.35 and v1.39, also of flat indexes): they are read and filtered as before, and found near no vector, and writing
+// them again as they are does not change that. Objects that are deleted and written again are found, or all in a new collection that
+// takes over the alias of the old one. A server that is asked to stop loses nothing.
 //
 // A [Vector] that is Multi has the lists of vectors of [vectorstore.Object].MultiVectors, with Muvera in a smaller, less exact index. Their
 // vectors are brought to length 1, since the server compares them by their products, and the distances of a search are turned into

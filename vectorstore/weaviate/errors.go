@@ -148,8 +148,8 @@ func shorten(text string) string {
 			text = before + words + " ..."
 		}
 	}
-	if len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "..."
+	if len(text) > most { // the cause stands at the end
+		text = strings.ToValidUTF8(text[:most/2], "") + " ... " + strings.ToValidUTF8(text[len(text)-most/2:], "")
 	}
 	return text
 }

@@ -33,6 +33,7 @@ type Store struct {
 	write      *pb.ConsistencyLevel
 	read       *pb.ConsistencyLevel
 
+	spoiled   spoiled
 	schema    atomic.Pointer[schema]
 	extending chan struct{} // has a place for the one that adds properties
 
