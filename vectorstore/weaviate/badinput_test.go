@@ -12,8 +12,8 @@ import (
 )
 
 // Bad input has its tests elsewhere, too: reserved names (TestServerWeaviate1932), names in other case (TestServerNames), invalid dates
-// (TestServerWeaviate1929), objects that are too large (TestServerMessageSize), a server that is read-only, which is what a full disk
-// makes of it (TestServerReadOnly), cold tenants (TestServerColdTenants), a restart in the middle of a batch (TestServerRestarts), lost
+// (TestServerWeaviate1929), objects that are too large (TestServerMessageSize), a server that is read-only (TestServerReadOnly) or whose
+// disk is full (TestServerFullDisk), cold tenants (TestServerColdTenants), a restart in the middle of a batch (TestServerRestarts), lost
 // replies (TestServerPython127).
 
 // TestServerTypeConflict: a property has the type that another process gave it meanwhile. What does not fit is that object's error, for
