@@ -38,9 +38,10 @@ const maxValueDepth = 32
 //	                                                  tags, else their Go names; as in JSON, the fields of an embedded
 //	                                                  struct are the struct's own
 //
-// Methods count whether the value or a pointer to it has them. Everything else is an error that is [ErrValue]: other types, bytes, lists
-// of several types or with nulls, integers beyond int64, NaN and infinities, nesting beyond 32, and strings and names that are not valid
-// UTF-8. So nothing is stored that would come back as something else; -0 is 0. A Store may be narrower and say so per object: in Weaviate integers beyond 2^53 belong in a text.
+// Methods count whether the value or a pointer to it has them. Everything else is an error that is [ErrValue]: other types,
+// bytes, lists of several types or with nulls, integers beyond int64, NaN and infinities, nesting beyond 32, and strings and
+// names that are not valid UTF-8. So nothing is stored that would come back as something else; -0 is 0. A Store may be narrower
+// and say so per object: in Weaviate integers beyond 2^53 belong in a text.
 func Value(v any) (any, error) { return value(v, 0) }
 
 func value(v any, depth int) (any, error) {

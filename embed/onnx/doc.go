@@ -71,10 +71,11 @@
 // integers. What is multiplied is rounded by a scale for each token, and added up in an order that does not depend on the other texts of a
 // run: a text's company changes not a bit of its vector. A few components that are much larger than the others stay in 32 bits.
 //
-// Vectors are other ones, with a fingerprint of their own. Of all-MiniLM-L6-v2, ten texts in several languages have a cosine of 0.9996 to
-// those of FP32 in the mean and 0.9992 at worst; strings of nothing but odd characters came down to 0.9985. On one thread of an AMD EPYC
-// with AVX-512 VNNI, texts of 8 to 60 tokens were 2.4 times as fast as in FP32 one by one, and twice in batches of 32. ONNX Runtime's own operators were slower there: MatMulNBits as fast as FP32 in runs of 256 tokens (cosine 0.9982 at
-// worst), DynamicQuantizeMatMul 1.5 times.
+// Vectors are other ones, with a fingerprint of their own. Of all-MiniLM-L6-v2, ten texts in several languages have a cosine of
+// 0.9996 to those of FP32 in the mean and 0.9992 at worst; strings of nothing but odd characters came down to 0.9985. On one
+// thread of an AMD EPYC with AVX-512 VNNI, texts of 8 to 60 tokens were 2.4 times as fast as in FP32 one by one, and twice in
+// batches of 32. ONNX Runtime's own operators were slower there: MatMulNBits as fast as FP32 in runs of 256 tokens (cosine 0.9982
+// at worst), DynamicQuantizeMatMul 1.5 times.
 //
 // # Before a model is used
 //

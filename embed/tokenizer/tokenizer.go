@@ -109,8 +109,8 @@ func (t *Tokenizer) Encode(text string) (Encoding, error) {
 func (t *Tokenizer) CutLeft() *Tokenizer { return newTokenizer(t.parts, true) }
 
 // AppendEncode appends the tokens of text to dst, at most limit of them where limit is above 0: the special tokens are always
-// there, and the text's own are cut on the right, or see [Tokenizer.CutLeft]. With room in dst it allocates nothing. A limit that does not hold the
-// special tokens is an error too. After an error dst is as it was.
+// there, and the text's own are cut on the right, or see [Tokenizer.CutLeft]. With room in dst it allocates nothing. A limit that
+// does not hold the special tokens is an error too. After an error dst is as it was.
 func (t *Tokenizer) AppendEncode(dst Encoding, text string, limit int) (Encoding, error) {
 	return t.append(dst, func(s *scratch) error { return t.encode(text, limit, s) })
 }

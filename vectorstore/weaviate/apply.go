@@ -469,14 +469,11 @@ func (s *Store) putBatch(ctx context.Context, writes []*write, objects []*pb.Bat
 // sendCleaned sends a batch. Spoiled objects that the server has then taken, so that it can write, are removed and sent once more.
 func (s *Store) sendCleaned(ctx context.Context, writes []*write, objects []*pb.BatchObject) {
 	s.send(ctx, writes, objects)
-	if !s.spoiled.any() {
-		return
-	}
 	var again []*write
 	var messages []*pb.BatchObject
 	for i, w := range writes {
-		if path := s.objectPath(objects[i].GetCollection(), w.tenant, string(w.id)); w.err == nil && s.spoiled.has(path) {
-			if w.err = s.clean(ctx, path, w.id); w.err == nil {
+		if at := (place{objects[i].GetCollection(), w.tenant, string(w.id)}); w.err == nil && s.spoiled.has(at) {
+			if w.err = s.clean(ctx, at); w.err == nil {
 				again, messages = append(again, w), append(messages, objects[i])
 			}
 		}
@@ -525,7 +522,7 @@ func (s *Store) send(ctx context.Context, writes []*write, objects []*pb.BatchOb
 		if w.err == nil {
 			s.stores(objects[i])
 		} else if out && !strings.Contains(text, "read-only") { // of which it has written nothing
-			s.spoiled.note(s.objectPath(objects[i].GetCollection(), w.tenant, string(w.id)))
+			s.spoiled.note(place{objects[i].GetCollection(), w.tenant, string(w.id)})
 		}
 	}
 }

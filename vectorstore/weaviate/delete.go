@@ -40,8 +40,8 @@ func (s *Store) removeFrom(ctx context.Context, tenant string, deletes []*write)
 		_, failed, err := s.deleteAll(ctx, tenant, s.collection, withIDs(ids))
 		for _, w := range chunk {
 			w.err = err
-			if path := s.objectPath(s.collection, tenant, string(w.id)); err == nil && s.spoiled.has(path) {
-				w.err = s.clean(ctx, path, w.id)
+			if at := (place{s.collection, tenant, string(w.id)}); err == nil && s.spoiled.has(at) {
+				w.err = s.clean(ctx, at)
 			}
 		}
 		for id, text := range failed {

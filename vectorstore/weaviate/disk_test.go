@@ -88,7 +88,7 @@ func TestServerFullDisk(t *testing.T) {
 			t.Errorf("near object %s: found %v, error %v", o.Object.ID, found(got), err)
 		}
 	}
-	if len(s.spoiled.paths) != 0 {
-		t.Errorf("%d objects are still to be removed", len(s.spoiled.paths))
+	if len(s.spoiled.places) != 0 {
+		t.Errorf("%d objects are still to be removed", len(s.spoiled.places))
 	}
 }

@@ -18,55 +18,47 @@ const maxSpoiled = 100_000
 // whole (seen with v1.39). So once the server takes such an object again, it is removed by its id, everywhere, and written anew. Where
 // another process writes it again, it stays as it is.
 type spoiled struct {
-	mu    sync.Mutex
-	paths map[string]struct{} // guarded by mu: those of /v1/objects
+	mu     sync.Mutex
+	places map[place]struct{} // guarded by mu
 }
 
-func (s *spoiled) note(path string) {
+// place is where an object is.
+type place struct{ collection, tenant, id string }
+
+func (s *spoiled) note(p place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.paths == nil {
-		s.paths = map[string]struct{}{}
+	if s.places == nil {
+		s.places = map[place]struct{}{}
 	}
-	if len(s.paths) < maxSpoiled {
-		s.paths[path] = struct{}{}
+	if len(s.places) < maxSpoiled {
+		s.places[p] = struct{}{}
 	}
 }
 
-func (s *spoiled) any() bool {
+func (s *spoiled) has(p place) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.paths) > 0
-}
-
-func (s *spoiled) has(path string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	_, there := s.paths[path]
+	_, there := s.places[p]
 	return there
 }
 
-func (s *spoiled) forget(path string) {
+func (s *spoiled) forget(p place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.paths, path)
-}
-
-// objectPath is the object's in REST, with its tenant.
-func (s *Store) objectPath(collection, tenant, id string) string {
-	path := "/v1/objects/" + collection + "/" + id
-	if s.tenants {
-		path += "?" + url.Values{"tenant": {tenant}}.Encode()
-	}
-	return path
+	delete(s.places, p)
 }
 
 // clean removes a spoiled object from every index. What is written next is whole.
-func (s *Store) clean(ctx context.Context, path string, id vectorstore.ID) error {
+func (s *Store) clean(ctx context.Context, p place) error {
+	path := "/v1/objects/" + p.collection + "/" + p.id
+	if s.tenants {
+		path += "?" + url.Values{"tenant": {p.tenant}}.Encode()
+	}
 	err := s.conn.rest(ctx, http.MethodDelete, path, nil, nil)
 	if err != nil && restCode(err) != http.StatusNotFound {
-		return objectError(id, fmt.Errorf("removing what a failed write has left: %w", err))
+		return objectError(vectorstore.ID(p.id), fmt.Errorf("removing what a failed write has left: %w", err))
 	}
-	s.spoiled.forget(path)
+	s.spoiled.forget(p)
 	return nil
 }

@@ -30,10 +30,10 @@ type TopKOf[V any, T cmp.Ordered] struct {
 	k, limit int
 }
 
-// TopK finds the k most frequent values of f with their counts, most frequent first and equal ones in order. All NaN are one value, and -0
-// is 0. It keeps counters for up to
-// 2·capacity values, and is exact, whatever the order, while there are no more. Beyond, it is the mergeable
-// summary of Misra and Gries: a count is short by at most Item.Error, which is at most events/capacity. A capacity below k is k.
+// TopK finds the k most frequent values of f with their counts, most frequent first and equal ones in order. All NaN are one
+// value, and -0 is 0. It keeps counters for up to 2·capacity values, and is exact, whatever the order, while there are no more.
+// Beyond, it is the mergeable summary of Misra and Gries: a count is short by at most Item.Error, which is at most
+// events/capacity. A capacity below k is k.
 func TopK[V any, T cmp.Ordered](f func(V) T, k, capacity int) TopKOf[V, T] {
 	return TopKOf[V, T]{f, k, max(capacity, k, 1)}
 }
@@ -348,9 +348,10 @@ type DecayOf[V any] struct {
 	halfLife float64
 }
 
-// Decay is the sum of f in which each event has lost half of its weight every half-life up to the latest event of the window, by at, their
-// timestamps in nanoseconds. Each weight is rounded, the sum is not, so the result does not depend on the order. An event
-// that is 2,240 half-lives older than the latest has no weight at all. A half-life that is not positive is a mistake in the program, and panics.
+// Decay is the sum of f in which each event has lost half of its weight every half-life up to the latest event of the window, by
+// at, their timestamps in nanoseconds. Each weight is rounded, the sum is not, so the result does not depend on the order. An
+// event that is 2,240 half-lives older than the latest has no weight at all. A half-life that is not positive is a mistake in the
+// program, and panics.
 func Decay[V any](f func(V) float64, at func(V) int64, halfLife time.Duration) DecayOf[V] {
 	if halfLife <= 0 {
 		panic("aggregate: a half-life must be positive")

@@ -127,11 +127,12 @@ type Sketch struct {
 	nan, above, below int64 // NaN, and the values too large for a sketch in either direction
 }
 
-// Quantiles estimates quantiles of f at the ranks, each from 0 to 1, by a DDSketch: each result is within the relative accuracy, such as
-// 0.01, of a value with that rank. Infinities are beyond all others; a NaN makes all NaN, and so does no event. The result does not
-// depend on the order. Of values with one sign, those that are more than 17 powers of ten nearer to zero than the farthest count as the nearest that is
-// kept (with an accuracy below 0.00002, of which there is no use, sooner). An accumulator has 8 bytes for each bin from the least to the
-// greatest: 115 bins a power of ten at 0.01, 1,150 at 0.001. An accuracy outside of (0, 1) and ranks outside of [0, 1] are a mistake in the program, and panic.
+// Quantiles estimates quantiles of f at the ranks, each from 0 to 1, by a DDSketch: each result is within the relative accuracy,
+// such as 0.01, of a value with that rank. Infinities are beyond all others; a NaN makes all NaN, and so does no event. The
+// result does not depend on the order. Of values with one sign, those that are more than 17 powers of ten nearer to zero than the
+// farthest count as the nearest that is kept (with an accuracy below 0.00002, of which there is no use, sooner). An accumulator
+// has 8 bytes for each bin from the least to the greatest: 115 bins a power of ten at 0.01, 1,150 at 0.001. An accuracy outside
+// of (0, 1) and ranks outside of [0, 1] are a mistake in the program, and panic.
 func Quantiles[V any](f func(V) float64, accuracy float64, ranks ...float64) QuantilesOf[V] {
 	m, err := mapping.NewDefaultMapping(accuracy)
 	if err != nil {
