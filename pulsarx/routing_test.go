@@ -104,7 +104,7 @@ func TestRoutingWithPython(t *testing.T) {
 	if err := os.WriteFile(file, input, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	output := servicetest.Python(t, []string{"pulsar-client==3.13.0"}, filepath.Join("testdata", "routing.py"), url, topic, file)
+	output := servicetest.Python(t, pythonClient, filepath.Join("testdata", "routing.py"), url, topic, file)
 	var fromPython []int32
 	if err := json.Unmarshal(output, &fromPython); err != nil || len(fromPython) != len(keys) {
 		t.Fatalf("%v: %s", err, output)
