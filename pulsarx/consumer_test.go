@@ -547,14 +547,7 @@ func TestReadCompacted(t *testing.T) {
 				Topic: topic, Key: keyOf, Batching: pulsarx.Batching{AcrossKeys: true, MaxDelay: time.Second},
 			})
 			sendAll(t, p, []string{"a:1", "b:1", "a:2", "c:1", "c:2", "a:3"})
-			path := adminPath(topic, "/compaction")
-			if err := c.Admin(t.Context(), http.MethodPut, path, nil, nil); err != nil {
-				t.Fatal(err)
-			}
-			eventually(t, "the compaction", func() bool {
-				var status struct{ Status string }
-				return c.Admin(t.Context(), http.MethodGet, path, nil, &status) == nil && status.Status == "SUCCESS"
-			})
+			compact(t, c, topic)
 			send(t, p, "d:1")
 			options := pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s", Type: pulsarx.Exclusive, ReadCompacted: true}
 			var seen record

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -317,5 +318,118 @@ func TestReplayIncompleteChunks(t *testing.T) {
 		})
 	if !errors.Is(err, pulsarx.ErrGap) || !slices.Equal(got, numbers(0, 5)) {
 		t.Errorf("%v: %v", got, err)
+	}
+}
+
+// TestReplayCompacted: what compaction has left and what came after it, also from a saved position, and nothing where it left nothing.
+func TestReplayCompacted(t *testing.T) {
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			c, topic := connect(t).client(t), topic(t)
+			p := keyed(t, c, topic)
+			o := pulsarx.ReplayOptions{Topics: []string{topic}, Compacted: true, MaxBatch: 1}
+			compacted := func(want ...string) {
+				t.Helper()
+				got := replay(t, c, o)
+				if slices.Sort(got); !slices.Equal(got, want) {
+					t.Errorf("from %v: %q, want %q", o.From, got, want)
+				}
+			}
+			bury := func(keys ...string) {
+				t.Helper()
+				for _, key := range keys {
+					if _, err := p.SendTombstone(t.Context(), key); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			var values []string
+			for i := range 30 {
+				values = append(values, fmt.Sprintf("k%d:%02d", i%4, i))
+			}
+			sendAll(t, p, values)
+			bury("k1")
+			compact(t, c, topic)
+			compacted("k0:28", "k2:26", "k3:27")
+			o.From = pulsarx.At(time.Now().Add(-time.Hour))
+			compacted("k0:28", "k2:26", "k3:27")
+			var places []pulsarx.Position
+			o.Progress = func(p pulsarx.Progress) { places = append(places, p.Position) }
+			first := replay(t, c, o)[0]
+			o.Progress, o.From = nil, places[0]
+			sendAll(t, p, []string{"k1:30", "k2:31"})
+			want := slices.DeleteFunc([]string{"k0:28", "k1:30", "k2:26", "k2:31", "k3:27"}, func(v string) bool { return v == first })
+			compacted(want...)
+			bury("k0", "k1", "k2", "k3")
+			compact(t, c, topic)
+			compacted()
+			o.From = pulsarx.Position{}
+			compacted()
+		})
+	}
+}
+
+// compact compacts a topic and waits for it.
+func compact(t *testing.T, c *pulsarx.Client, topic string) {
+	t.Helper()
+	path := adminPath(topic, "/compaction")
+	if err := c.Admin(t.Context(), http.MethodPut, path, nil, nil); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the compaction", func() bool {
+		var status struct{ Status string }
+		return c.Admin(t.Context(), http.MethodGet, path, nil, &status) == nil && status.Status == "SUCCESS"
+	})
+}
+
+// TestReplayGrown: a topic that grows while it is replayed is replayed to the end that it had, and from the position saved then on the new
+// partitions come whole.
+func TestReplayGrown(t *testing.T) {
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			c := connect(t).client(t)
+			topic := partitionedTopic(t, c, 2)
+			fill := func(name string, n int) {
+				t.Helper()
+				var values []string
+				for i := range n {
+					values = append(values, fmt.Sprintf("%s%d:%d", name, i%31, i))
+				}
+				sendAll(t, keyed(t, c, topic), values)
+			}
+			fill("a", 400)
+			var at pulsarx.Position
+			got := map[string]int{}
+			for _, want := range []int{400, 200} {
+				grow := want == 400
+				n := 0
+				err := pulsarx.Replay(t.Context(), c, pulsarx.String(), pulsarx.ReplayOptions{
+					Topics: []string{topic}, From: at, MaxBatch: 50, MergeByEventTime: grow, Progress: func(p pulsarx.Progress) { at = p.Position },
+				}, func(_ context.Context, batch []pulsarx.Message[string]) error {
+					for _, m := range batch {
+						got[m.Value]++
+					}
+					if n += len(batch); grow {
+						grow = false
+						if err := c.Admin(t.Context(), http.MethodPost, adminPath(topic, "/partitions"), 5, nil); err != nil {
+							t.Error(err)
+						}
+						fill("b", 200)
+					}
+					return nil
+				})
+				if err != nil || n != want {
+					t.Errorf("%d messages, want %d: %v", n, want, err)
+				}
+			}
+			for value, n := range got {
+				if n != 1 {
+					t.Errorf("%s came %d times", value, n)
+				}
+			}
+			if len(got) != 600 {
+				t.Errorf("%d messages, want 600", len(got))
+			}
+		})
 	}
 }

@@ -13,7 +13,11 @@ import (
 type compaction struct {
 	horizon int
 	left    map[int]entry
+	last    place // of what is left, with the entry -1 for nothing
 }
+
+// place is a message of a topic: its entry, and its number in it.
+type place struct{ entry, message int }
 
 // compactionSubscription is the name of Pulsar's own subscription, which keeps what is not compacted yet.
 const compactionSubscription = "__compaction"
@@ -28,7 +32,6 @@ type keyed struct {
 // compact does what Pulsar does by default: messages without a key go, and so do those whose key has a newer message, or a newest one
 // that is empty.
 func (t *topic) compact() {
-	type place struct{ entry, message int }
 	newest := map[string]place{}
 	contents := make([][]keyed, len(t.entries))
 	for i := range t.entries {
@@ -42,11 +45,14 @@ func (t *topic) compact() {
 			}
 		}
 	}
+	c := &compaction{horizon: len(t.entries), left: map[int]entry{}, last: place{entry: -1}}
 	left := map[int][]int{} // messages by entry
 	for _, p := range newest {
 		left[p.entry] = append(left[p.entry], p.message)
+		if p.entry > c.last.entry || p.entry == c.last.entry && p.message > c.last.message {
+			c.last = p
+		}
 	}
-	c := &compaction{horizon: len(t.entries), left: map[int]entry{}}
 	for i, messages := range left {
 		c.left[i] = t.entries[i].keep(messages, len(contents[i]))
 	}
@@ -152,6 +158,18 @@ func (t *topic) entryFor(c *consumer, i int) *entry {
 		return &e
 	}
 	return nil
+}
+
+// last is the place of the last message as a consumer sees it, with the entry -1 where there is none.
+func (t *topic) last(c *consumer) place {
+	n := len(t.entries) - 1
+	switch {
+	case n < 0:
+		return place{entry: -1}
+	case c.compacted && t.compacted != nil && n < t.compacted.horizon:
+		return t.compacted.last
+	}
+	return place{n, t.entries[n].messages - 1}
 }
 
 // adminCompact compacts a topic, or all partitions of one, before it answers. Pulsar does so in the background.

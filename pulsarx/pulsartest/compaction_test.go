@@ -67,6 +67,59 @@ func TestCompaction(t *testing.T) {
 	}
 }
 
+// TestCompactedEnd: who asks for what compaction has left gets its last message as the topic's, and none where nothing is left.
+func TestCompactedEnd(t *testing.T) {
+	gone := &pulsar.ProducerMessage{Key: "c"}
+	message := func(key string) *pulsar.ProducerMessage { return &pulsar.ProducerMessage{Key: key, Payload: []byte("v")} }
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+			c := on.client(t)
+			for i, try := range []struct {
+				batched      bool
+				messages     []*pulsar.ProducerMessage
+				entry, place int64 // of the last one that is left
+			}{
+				{false, []*pulsar.ProducerMessage{message("a"), message("b"), message("c"), gone}, 1, 0},
+				{true, []*pulsar.ProducerMessage{message("a"), message("b"), message("c"), gone}, 0, 1},
+				{false, []*pulsar.ProducerMessage{message("c"), gone}, -1, 0},
+				{true, []*pulsar.ProducerMessage{message("a"), message("b")}, 0, 1},
+			} {
+				topic := on.topic(t, fmt.Sprint("end", i))
+				produce(t, c, pulsar.ProducerOptions{Topic: topic, DisableBatching: !try.batched, BatchingMaxMessages: 100}, try.messages...)
+				on.compact(t, topic)
+				if last := lastID(t, c, topic, true); last.EntryID() != try.entry || int64(max(last.BatchIdx(), 0)) != try.place {
+					t.Errorf("%d: %v is what is left last, want %d:%d", i, last, try.entry, try.place)
+				}
+				all := lastID(t, c, topic, false)
+				if n := int64(len(try.messages) - 1); all.EntryID() != n && int64(all.BatchIdx()) != n {
+					t.Errorf("%d: %v is the last", i, all)
+				}
+				produce(t, c, pulsar.ProducerOptions{Topic: topic, DisableBatching: true}, message("z"))
+				if last := lastID(t, c, topic, true); last.EntryID() != all.EntryID()+1 {
+					t.Errorf("%d: %v is the last behind the compaction", i, last)
+				}
+			}
+		})
+	}
+}
+
+func lastID(t *testing.T, c pulsar.Client, topic string, compacted bool) pulsar.MessageID {
+	t.Helper()
+	r, err := c.CreateReader(pulsar.ReaderOptions{
+		Topic: topic, StartMessageID: pulsar.EarliestMessageID(), StartMessageIDInclusive: true, ReadCompacted: compacted,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	id, err := r.GetLastMessageID()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
 func (on target) subscriptions(t *testing.T, topic string) (names []string) {
 	t.Helper()
 	for name := range on.stats(t, topic).Subscriptions {

@@ -240,9 +240,9 @@ func (r *lastMessageIDRequest) serve(c *conn) {
 			return refuse(unknownError, "GetLastMessageId is not supported for non-persistent topics")
 		}
 		last := messageID{ledger: -1, entry: -1, partition: t.name.partition, batchIndex: -1}
-		if n := len(t.entries); n > 0 {
-			if last = t.id(n - 1); t.entries[n-1].batched {
-				last.batchIndex = t.entries[n-1].messages - 1
+		if at := t.last(consumer); at.entry >= 0 {
+			if last = t.id(at.entry); t.entries[at.entry].batched {
+				last.batchIndex = at.message
 			}
 		}
 		c.sendLastMessageID(r.requestID, last, t.id(consumer.sub.cursor.markDelete-1))
