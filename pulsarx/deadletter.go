@@ -39,6 +39,10 @@ const (
 	DeadLetterSchemaVersion = "deadletter.schema_version"
 
 	deadLetterPrefix = "deadletter."
+	// earlierPrefix marks the properties of a letter that became one again; maxEarlier is how often, so that what goes round does not
+	// grow for ever.
+	earlierPrefix = "earlier."
+	maxEarlier    = 8
 )
 
 // What the bare clients' dead letters say of their origin.
@@ -69,7 +73,7 @@ type DeadLetter struct {
 	FirstTime, LastTime, PublishTime time.Time
 	// SchemaVersion is its writer's in Topic, nil where it had none.
 	SchemaVersion []byte
-	// Properties are the message's own.
+	// Properties are the message's own. Where that was a dead letter itself, they are those of that one, for ParseDeadLetter to read.
 	Properties map[string]string
 }
 
@@ -89,14 +93,43 @@ func ParseDeadLetter(properties map[string]string) (l DeadLetter, ok bool) {
 		Topic: p.topic, Partition: p.index, MessageID: properties[DeadLetterMessageID],
 		Subscription: properties[DeadLetterSubscription], Reason: properties[DeadLetterReason], Error: properties[DeadLetterError],
 		FirstTime: at(DeadLetterFirstTime), LastTime: at(DeadLetterLastTime), PublishTime: at(DeadLetterPublishTime),
-		Properties: maps.Clone(properties),
+		Properties: ownProperties(properties),
 	}
 	l.Attempts, _ = strconv.Atoi(properties[DeadLetterAttempts])
 	if version, err := hex.DecodeString(properties[DeadLetterSchemaVersion]); err == nil && len(version) > 0 {
 		l.SchemaVersion = version
 	}
-	maps.DeleteFunc(l.Properties, func(name, _ string) bool { return strings.HasPrefix(name, deadLetterPrefix) })
 	return l, true
+}
+
+// letterProperties are a message's own, as a letter has them beside those of the package.
+func letterProperties(own map[string]string) map[string]string {
+	properties := make(map[string]string, len(own)+10)
+	for name, value := range own {
+		if rest, ok := strings.CutPrefix(name, deadLetterPrefix); ok {
+			if strings.Count(rest, earlierPrefix) >= maxEarlier {
+				continue
+			}
+			name = deadLetterPrefix + earlierPrefix + rest
+		}
+		properties[name] = value
+	}
+	return properties
+}
+
+// ownProperties is letterProperties' inverse.
+func ownProperties(letter map[string]string) map[string]string {
+	own := make(map[string]string, len(letter))
+	for name, value := range letter {
+		if rest, ok := strings.CutPrefix(name, deadLetterPrefix); ok {
+			if rest, ok = strings.CutPrefix(rest, earlierPrefix); !ok {
+				continue
+			}
+			name = deadLetterPrefix + rest
+		}
+		own[name] = value
+	}
+	return own
 }
 
 func foreignLetter(properties map[string]string) (l DeadLetter, ok bool) {
@@ -167,9 +200,7 @@ func (d *deadLetters) send(ctx context.Context, key producerKey, it *item) error
 
 func (d *deadLetters) letter(it *item) *pulsar.ProducerMessage {
 	m := it.msg
-	properties := make(map[string]string, len(m.Properties())+10)
-	maps.Copy(properties, m.Properties())
-	maps.DeleteFunc(properties, func(name, _ string) bool { return strings.HasPrefix(name, deadLetterPrefix) })
+	properties := letterProperties(m.Properties())
 	properties[DeadLetterReason] = it.grave.reason
 	properties[DeadLetterError] = cutText(it.grave.err.Error(), maxErrorText)
 	properties[DeadLetterTopic] = it.partition.name

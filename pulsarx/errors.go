@@ -40,7 +40,7 @@ var (
 	// ErrGap is what Replay returns when messages that were there when it began cannot be read any more, because the topic was
 	// trimmed, truncated or deleted meanwhile.
 	ErrGap = errors.New("pulsarx: messages vanished while they were replayed")
-	// ErrNoTopic says that a topic to replay does not exist.
+	// ErrNoTopic says that a topic to replay, or one of dead letters to redrive, does not exist.
 	ErrNoTopic = errors.New("pulsarx: no such topic")
 )
 

@@ -106,8 +106,8 @@ var errNotConfirmed = errors.New("the broker has not confirmed letters that were
 // again. Letters that the broker does not confirm within twice the client's OperationTimeout are such an error. What Redrive has not
 // come to is there for the next one. Letters that come meanwhile are not moved, so that what fails again does not go round.
 //
-// It returns ErrRedriveOrder unless RedriveOptions.Order is set, and the counts beside every other error. The letters of the bare Java
-// and Go clients go back to the topic that they name.
+// It returns ErrRedriveOrder unless RedriveOptions.Order is set, ErrNoTopic where there is no such topic, as before a subscription's first
+// letter, and the counts beside every other error. The letters of the bare Java and Go clients go back to the topic that they name.
 func Redrive(ctx context.Context, c *Client, o RedriveOptions) (RedriveResult, error) {
 	if err := o.validate(); err != nil {
 		return RedriveResult{}, fmt.Errorf("pulsarx: redrive: %w", err)
@@ -145,9 +145,7 @@ type moving struct {
 }
 
 func (r *redrive) all(ctx context.Context) error {
-	topic := fullTopic(r.options.Topic)
-	partitions, err := open(ctx, r.client, "partitions of "+topic,
-		func() ([]string, error) { return r.client.pulsar.TopicPartitions(topic) }, func([]string) {})
+	partitions, err := r.client.existing(ctx, fullTopic(r.options.Topic))
 	if err != nil {
 		return err
 	}

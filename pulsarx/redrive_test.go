@@ -1,7 +1,9 @@
 package pulsarx_test
 
 import (
+	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"slices"
@@ -117,6 +119,86 @@ func TestRedrive(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRedriveTwice: a dead letter that becomes one again says where both came from, and goes back the way it came, to its last step as it
+// was: without a value, with a key that is no text, in chunks, encrypted.
+func TestRedriveTwice(t *testing.T) {
+	large := bytes.Repeat([]byte("0123456789abcdef"), 6<<16)
+	for name, connect := range servers {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := connect(t)
+			keys := t.TempDir()
+			keyPair(t, keys, "k", false)
+			c, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: s.url, AdminURL: s.admin, Encryption: pulsarx.KeyFiles(keys)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { c.Close(timeout(t, 60*time.Second)) })
+			topic := partitionedTopic(t, c, 3)
+			for _, o := range []pulsarx.ProducerOptions[[]byte]{{}, {Chunking: true}, {EncryptionKeys: []string{"k"}}} {
+				o.Topic = topic
+				p := producer(t, c, pulsarx.Bytes(), o)
+				value := []byte("v")
+				if o.Chunking {
+					value = large
+				}
+				for _, key := range []string{"\xff\x00", "b"} {
+					_, err := p.Send(t.Context(), value, pulsarx.Key(key), pulsarx.Property("p", key))
+					if err == nil {
+						_, err = p.SendTombstone(t.Context(), key, pulsarx.OrderingKey("\xfe"))
+					}
+					if err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			const n = 12
+			before := counted(t, c, topic)
+			fail := func(topic, subscription string) {
+				r := run(t, c, pulsarx.Bytes(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: subscription},
+					func(context.Context, []pulsarx.Message[[]byte]) error {
+						return pulsarx.Permanent(errors.New(subscription))
+					})
+				letters(t, s, topic+"-"+subscription+"-DLQ", n)
+				r.stop()
+			}
+			fail(topic, "one")
+			fail(topic+"-one-DLQ", "two")
+			for _, m := range letters(t, s, topic+"-one-DLQ-two-DLQ", n) {
+				second, _ := pulsarx.ParseDeadLetter(m.Properties())
+				first, ok := pulsarx.ParseDeadLetter(second.Properties)
+				if second.Topic != topic+"-one-DLQ" || second.Error != "two" || !ok || first.Topic != topic || first.Error != "one" || len(first.Properties) > 1 {
+					t.Errorf("%+v of %+v", second, first)
+				}
+			}
+			for _, dlq := range []string{topic + "-one-DLQ-two-DLQ", topic + "-one-DLQ"} {
+				got, err := pulsarx.Redrive(t.Context(), c, pulsarx.RedriveOptions{Topic: dlq, Order: pulsarx.RedriveForced})
+				if err != nil || got.Moved < n || got.Unknown > 0 {
+					t.Fatalf("%s: %+v, %v", dlq, got, err)
+				}
+			}
+			after := counted(t, c, topic)
+			for what, count := range before {
+				if after[what] != 3*count { // sent, redriven, and redriven after it was a letter of a letter
+					t.Errorf("%s: %d times, before %d times", what, after[what], count)
+				}
+			}
+		})
+	}
+}
+
+// counted counts the messages of a topic by what has to stay of them.
+func counted(t *testing.T, c *pulsarx.Client, topic string) map[string]int {
+	t.Helper()
+	count := map[string]int{}
+	decode := pulsarx.DecodeFunc(func(r pulsarx.Raw) (pulsarx.Raw, error) { return r, nil })
+	readAll(t, c, decode, topic, func(m pulsarx.Message[pulsarx.Raw]) {
+		r := m.Value
+		count[fmt.Sprintf("%x null %v key %q of %d %v", sha256.Sum256(r.Value), r.Value == nil, r.Key, r.Partition, r.Properties)]++
+	})
+	return count
 }
 
 // TestRedriveFails: what could not be moved is still a dead letter, and what was is none.

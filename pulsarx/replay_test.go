@@ -281,6 +281,10 @@ func TestReplayNoTopic(t *testing.T) {
 				if !errors.Is(err, pulsarx.ErrNoTopic) {
 					t.Errorf("a topic that does not exist: %v", err)
 				}
+				_, err = pulsarx.Redrive(t.Context(), s.client(t), pulsarx.RedriveOptions{Topic: topic(t), Order: pulsarx.RedriveForced})
+				if !errors.Is(err, pulsarx.ErrNoTopic) {
+					t.Errorf("dead letters that do not exist: %v", err)
+				}
 			}
 		})
 	}

@@ -70,7 +70,9 @@ func TestCompaction(t *testing.T) {
 // TestCompactedEnd: who asks for what compaction has left gets its last message as the topic's, and none where nothing is left.
 func TestCompactedEnd(t *testing.T) {
 	gone := &pulsar.ProducerMessage{Key: "c"}
-	message := func(key string) *pulsar.ProducerMessage { return &pulsar.ProducerMessage{Key: key, Payload: []byte("v")} }
+	message := func(key string) *pulsar.ProducerMessage {
+		return &pulsar.ProducerMessage{Key: key, Payload: []byte("v")}
+	}
 	for name, connect := range brokers {
 		t.Run(name, func(t *testing.T) {
 			on := connect(t)
