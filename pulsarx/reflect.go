@@ -237,6 +237,10 @@ func (b schemaBuilder) of(t reflect.Type, tag *fieldTag) (any, error) {
 	case reflect.Pointer:
 		return b.nullable(t.Elem(), tag)
 	case reflect.Array:
+		if b.tags.json {
+			items, err := b.of(t.Elem(), tag)
+			return avroArray{"array", items}, err
+		}
 		return b.fixed(t)
 	case reflect.Slice:
 		if t.Elem().Kind() == reflect.Uint8 {
@@ -245,7 +249,7 @@ func (b schemaBuilder) of(t reflect.Type, tag *fieldTag) (any, error) {
 		items, err := b.of(t.Elem(), tag)
 		return avroArray{"array", items}, err
 	case reflect.Map:
-		if t.Key().Kind() != reflect.String {
+		if !b.isKey(t.Key()) {
 			return nil, fmt.Errorf("%v: the keys of a map are strings", t)
 		}
 		values, err := b.of(t.Elem(), tag)
@@ -259,11 +263,21 @@ func (b schemaBuilder) of(t reflect.Type, tag *fieldTag) (any, error) {
 	return nil, fmt.Errorf("%v has no Avro type", t)
 }
 
+// isKey says whether a t may be a map's key: a string or, in JSON, what encoding/json makes one of.
+func (b schemaBuilder) isKey(t reflect.Type) bool {
+	if !b.tags.json {
+		return t.Kind() == reflect.String
+	}
+	return t.Kind() == reflect.String || reflect.Int <= t.Kind() && t.Kind() <= reflect.Uintptr || avro.IsText(t)
+}
+
 // library is the schema of t where that is one of the standard library's with a meaning, nil for all others.
 func (b schemaBuilder) library(t reflect.Type) (any, error) {
 	switch {
 	case t == timeType && !b.tags.json:
 		return avroLogical{Type: "long", LogicalType: "timestamp-micros"}, nil
+	case t == ratType && b.tags.json:
+		return "string", nil
 	case t == ratType:
 		return nil, errors.New("a big.Rat has the option decimal=precision.scale")
 	case t == rawJSONType && b.tags.json:
@@ -356,7 +370,7 @@ func (b schemaBuilder) nullable(elem reflect.Type, tag *fieldTag) (any, error) {
 }
 
 func (b schemaBuilder) fixed(t reflect.Type) (any, error) {
-	if t.Elem().Kind() != reflect.Uint8 || b.tags.json {
+	if t.Elem().Kind() != reflect.Uint8 {
 		return nil, fmt.Errorf("%v has no Avro type; use a slice", t)
 	}
 	name := fmt.Sprintf("Fixed%d", t.Len())

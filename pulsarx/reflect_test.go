@@ -2,6 +2,8 @@ package pulsarx_test
 
 import (
 	"encoding/json"
+	"math/big"
+	"net/netip"
 	"reflect"
 	"strings"
 	"testing"
@@ -126,6 +128,35 @@ func TestJSONWithoutSchema(t *testing.T) {
 	s, err := pulsarx.JSON[holder[json.Number]]().Schema()
 	if err != nil || !strings.Contains(string(s.Definition), `"type":"double"`) {
 		t.Errorf("%s %v", s.Definition, err)
+	}
+}
+
+// TestJSONTypes: a Go type has the schema of what encoding/json makes of it.
+func TestJSONTypes(t *testing.T) {
+	jsonType(t, map[int8]string{-1: "a"}, `{"type":"map","values":"string"}`)
+	jsonType(t, map[uint64]bool{1 << 63: true}, `{"type":"map","values":"boolean"}`)
+	jsonType(t, map[netip.Addr]int64{netip.MustParseAddr("::1"): 5}, `{"type":"map","values":"long"}`)
+	jsonType(t, [2]float64{1, 2}, `{"type":"array","items":"double"}`)
+	jsonType(t, [3]byte{1, 2, 3}, `{"type":"array","items":"int"}`)
+	jsonType(t, big.NewRat(1, 3), `"string"`)
+	for name, err := range map[string]error{
+		"strings":  schemaError(pulsarx.JSON[holder[map[float64]int]]()),
+		"a struct": schemaError(pulsarx.JSON[holder[[2]struct{ X int }]]()),
+	} {
+		if err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func jsonType[T any](t *testing.T, v T, schema string) {
+	t.Helper()
+	raw := encode(t, pulsarx.JSON[T](), v)
+	if string(raw.Schema) != schema {
+		t.Errorf("%T: %s, want %s", v, raw.Schema, schema)
+	}
+	if out, err := pulsarx.JSON[T]().Decode(raw); err != nil || !reflect.DeepEqual(out, v) {
+		t.Errorf("%s is %v: %v", raw.Value, out, err)
 	}
 }
 
