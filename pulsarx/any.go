@@ -112,7 +112,7 @@ func (d AnyDecoder) keyValue(r Raw) (any, error) {
 	}
 	var kv KeyValue[any, any]
 	if key.SchemaType == "KEY_VALUE" || value.SchemaType == "KEY_VALUE" {
-		return nil, errors.New("pulsarx: a KEY_VALUE inside a KEY_VALUE")
+		return nil, errNestedKeyValue
 	}
 	if key.Value != nil {
 		if kv.Key, err = d.Decode(key); err != nil {

@@ -161,6 +161,14 @@ func TestKeyValue(t *testing.T) {
 	if _, err := (pulsarx.KeyValueCodec[int, int]{}).Schema(); err == nil {
 		t.Error("the zero codec has a schema")
 	}
+	pairs := pulsarx.KeyValueSeparated(pulsarx.String(), pulsarx.String())
+	for _, err := range []error{
+		schemaError(pulsarx.KeyValueInline(pairs, pulsarx.String())), schemaError(pulsarx.KeyValueSeparated(pulsarx.String(), pairs)),
+	} {
+		if err == nil || !strings.Contains(err.Error(), "inside") {
+			t.Errorf("a KEY_VALUE in another: %v", err)
+		}
+	}
 }
 
 type renamed struct {

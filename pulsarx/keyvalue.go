@@ -42,7 +42,10 @@ func KeyValueSeparated[K, V any](key Codec[K], value Codec[V]) KeyValueCodec[K, 
 	return KeyValueCodec[K, V]{key, value, true, &writerCache[*keyValueSchema]{}}
 }
 
-var errNoKeyValue = errors.New("pulsarx: a KeyValueCodec is made by KeyValueInline or KeyValueSeparated")
+var (
+	errNoKeyValue     = errors.New("pulsarx: a KeyValueCodec is made by KeyValueInline or KeyValueSeparated")
+	errNestedKeyValue = errors.New("pulsarx: a KEY_VALUE inside a KEY_VALUE")
+)
 
 // Schema returns Pulsar's KEY_VALUE. Its definition is JSON that names the encoding and holds both schemas: what the registry keeps
 // in bytes and properties, which producers and look-ups turn into each other.
@@ -57,6 +60,9 @@ func (c KeyValueCodec[K, V]) Schema() (Schema, error) {
 	value, err := c.value.Schema()
 	if err != nil {
 		return Schema{}, fmt.Errorf("value: %w", err)
+	}
+	if key.Type == "KEY_VALUE" || value.Type == "KEY_VALUE" {
+		return Schema{}, errNestedKeyValue
 	}
 	encoding := "INLINE"
 	if c.separated {
