@@ -128,7 +128,7 @@ func TestPublicBugs(t *testing.T) {
 		"ORT#23372: a provider that is not there": testProviders,
 		"Triton#3395: texts of 16 and 20 tokens share a run": func(t *testing.T) {
 			t.Helper()
-			inputs := []input{{0, make([]int32, 16), nil}, {1, make([]int32, 20), nil}}
+			inputs := []input{{0, make([]int32, 16), nil, 0}, {1, make([]int32, 20), nil, 0}}
 			for _, packed := range []bool{true, false} {
 				if runs := plan(inputs, defaultBatchTokens, packed); len(runs) != 1 {
 					t.Errorf("%d runs", len(runs))

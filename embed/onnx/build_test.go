@@ -121,7 +121,7 @@ var testVocabulary = []string{
 
 // ids of testVocabulary.
 const (
-	padID, clsID, sepID, redID, greenID, blueID, cupID, lampID, badID, worseID = 0, 2, 3, 5, 6, 7, 8, 9, 10, 12
+	padID, clsID, sepID, redID, greenID, blueID, cupID, lampID, badID, worseID, seaID = 0, 2, 3, 5, 6, 7, 8, 9, 10, 12, 15
 )
 
 func testTokenizer() files {

@@ -50,6 +50,7 @@ func TestDenseLayer(t *testing.T) {
 	for activation, want := range map[string][2]float64{ // of 3 and -2
 		"Identity": {3, -2}, "Tanh": {0.99505475, -0.96402758}, "ReLU": {3, 0}, "Sigmoid": {0.95257413, 0.11920292},
 		"GELU": {2.99595031, -0.04550026}, "SiLU": {2.85772238, -0.23840584},
+		"Mish": {2.98653500, -0.25250148}, "Softplus": {3.04858735, 0.12692801}, "LeakyReLU": {3, -0.02},
 	} {
 		dir := withDense(t, testFolder([]byte("graph")), "2_Dense", testDims, activation).write(t)
 		f, err := readFolder(dir, "")
@@ -59,6 +60,17 @@ func TestDenseLayer(t *testing.T) {
 		got := f.layers[0].apply([]float32{1, 2, 3, -3})
 		if f.made() != 2 || len(got) != 2 || math.Abs(float64(got[0])-want[0]) > 1e-6 || math.Abs(float64(got[1])-want[1]) > 1e-6 {
 			t.Errorf("%s: %v of %d components, want %v", activation, got, f.made(), want)
+		}
+	}
+	for name, d := range map[string]dense{
+		"residual": {in: 2, out: 2, activation: "ReLU", matrix: []float32{1, 0, 0, -1}, residual: true},
+		"bridge":   {in: 2, out: 2, activation: "ReLU", matrix: []float32{1, 0, 0, -1}, residual: true, bridge: []float32{1, 0, 0, 1}},
+	} {
+		if got := d.apply([]float32{3, 4}); got[0] != 6 || got[1] != 4 {
+			t.Errorf("%s: %v", name, got)
+		}
+		if without := (dense{in: d.in, out: d.out, activation: d.activation, matrix: d.matrix}); d.fingerprint() == without.fingerprint() {
+			t.Errorf("%s: the fingerprint is that of a layer without", name)
 		}
 	}
 	long := dense{in: 7, out: 1, activation: "Identity", matrix: []float32{1, 2, 4, 8, 16, 32, 64}}
@@ -75,8 +87,9 @@ func TestDenseLayerErrors(t *testing.T) {
 		says   string
 	}{
 		"no config":            {base.with("2_Dense/config.json", nil), ErrModel, "config.json is missing"},
-		"an activation":        {base.with("2_Dense/config.json", files{"activation_function": "torch.nn.modules.activation.Mish"}), ErrUnsupported, "Mish"},
-		"a residual":           {base.with("2_Dense/config.json", files{"use_residual": true}), ErrUnsupported, "use_residual"},
+		"an activation":        {base.with("2_Dense/config.json", files{"activation_function": "torch.nn.modules.activation.CELU"}), ErrUnsupported, "CELU"},
+		"somebody's Tanh":      {base.with("2_Dense/config.json", files{"activation_function": "custom.Tanh"}), ErrUnsupported, "custom.Tanh"},
+		"no residual":          {base.with("2_Dense/config.json", files{"use_residual": true}), ErrModel, "residual.weight"},
 		"of tokens":            {base.with("2_Dense/config.json", files{"module_input_name": "token_embeddings"}), ErrUnsupported, "token_embeddings"},
 		"no size":              {base.with("2_Dense/config.json", files{"out_features": 0}), ErrModel, "features in, 0 out"},
 		"another size":         {base.with("2_Dense/config.json", files{"in_features": 5}), ErrModel, "wanted [2 5]"},

@@ -15,18 +15,20 @@
 // the index says, is ErrModel. The fingerprint is over the bytes of the files: the same weights split otherwise make the same vectors, and
 // have another one.
 //
-// modules.json leads to the pooling (mean, cls, max, last token, weighted mean), to dense layers behind it, to normalization, and to the
-// limit of tokens: as there, max_seq_length in sentence_bert_config.json (or its older names, such as sentence_distilbert_config.json), or
-// else model_max_length in tokenizer_config.json, and never more than the position embeddings in config.json. A folder without modules.json
-// is one of transformers: as in sentence-transformers its pooling is then the mean, without normalization, and TextOptions.Pooling and
-// Normalize are for models that want another. What is longer than the limit is cut, special tokens kept, or what TextOptions.LongTexts
-// says: at its end, or at its beginning where tokenizer_config.json has the truncation_side left. Padding and truncation in tokenizer.json
-// do not count. A prompt of config_sentence_transformers.json is put before every text where
-// TextOptions.Prompt or the folder's default_prompt_name says so; [Text.WithPrompt] gives one model several.
+// modules.json leads to the pooling (mean, cls, max, last token, weighted mean, mean by the square root of the length, or several side by
+// side; with the prompt's tokens or without), to Dense, LayerNorm and Normalize modules behind it, and to the limit of tokens: as there,
+// max_seq_length in sentence_bert_config.json (or its older names, such as sentence_distilbert_config.json), or else model_max_length in
+// tokenizer_config.json, and never more than the position embeddings in config.json. A folder without modules.json is one of transformers: as
+// in sentence-transformers its pooling is then the mean, without normalization, and TextOptions.Pooling and Normalize are for models that
+// want another. What is longer than the limit is cut, special tokens kept, or what TextOptions.LongTexts says: at its end, or at its
+// beginning where tokenizer_config.json has the truncation_side left. Padding and truncation in tokenizer.json do not count. A prompt of
+// config_sentence_transformers.json is put before every text where TextOptions.Prompt or the folder's default_prompt_name says so;
+// [Text.WithPrompt] gives one model several. Of vectors that truncate_dim there cuts behind a Normalize, what is left is scaled again, as
+// models are meant to be cut; sentence-transformers leaves that to its caller.
 //
-// A folder that asks for more than this package does (another pooling or several at once, another module, an input that is not among
+// A folder that asks for more than this package does (another pooling, another module, an input that is not among
 // input_ids, attention_mask, token_type_ids and position_ids) is ErrUnsupported, and one that lacks a file or contradicts itself (as where
-// tokenizer_config.json overrides tokenizer.json in transformers: do_lower_case and its like) is ErrModel: never a guess.
+// tokenizer_config.json, or what it leaves out, overrides tokenizer.json in transformers: do_lower_case and its like) is ErrModel: never a guess.
 //
 // Without Dir the model is all-MiniLM-L6-v2 (384 dimensions, 256 tokens, Apache-2.0).
 //

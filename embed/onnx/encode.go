@@ -74,13 +74,13 @@ func (t *Text) inputs(text string, i int) (inputs []input, long bool, err error)
 		if err := t.check(p); err != nil {
 			return nil, long, err
 		}
-		inputs = append(inputs, input{i, p.IDs, p.TypeIDs})
+		inputs = append(inputs, input{i, p.IDs, p.TypeIDs, t.prompt.skip})
 	}
 	return inputs, long, nil
 }
 
 func (t *Text) check(e tokenizer.Encoding) error {
-	if len(e.IDs) == 0 { // blank, and the folder's tokenizer adds no special tokens
+	if len(e.IDs) <= t.prompt.skip { // blank, and the folder's tokenizer adds no special tokens
 		return fmt.Errorf("%w: a text without any token", ErrUnsupported)
 	}
 	if id := slices.Max(e.IDs); t.folder.vocabulary > 0 && int(id) >= t.folder.vocabulary {

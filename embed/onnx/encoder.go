@@ -69,19 +69,13 @@ const (
 	maxHeads  = 1024
 )
 
-// withDefaults resolves the names, and gives what config.json may leave out the value that transformers gives it.
-func (c encoderConfig) withDefaults() encoderConfig {
+// defaultEpsilon is what transformers' normalizations have where config.json says nothing, and DistilBERT's always.
+const defaultEpsilon = 1e-12
+
+// resolved is c in BERT's names.
+func (c encoderConfig) resolved() encoderConfig {
 	if c.ModelType == "distilbert" {
-		c.HiddenSize, c.Layers, c.Heads, c.Activation, c.Epsilon = c.Dim, c.NLayers, c.NHeads, c.DistilActivation, 0
-	}
-	if c.Activation == "" {
-		c.Activation = "gelu"
-	}
-	if c.Epsilon == 0 {
-		c.Epsilon = 1e-12
-	}
-	if c.Buckets == 0 {
-		c.Buckets = 32
+		c.HiddenSize, c.Layers, c.Heads, c.Activation, c.Epsilon = c.Dim, c.NLayers, c.NHeads, c.DistilActivation, defaultEpsilon
 	}
 	return c
 }
@@ -106,8 +100,11 @@ func (c encoderConfig) validate() error {
 	if c.Layers < 1 || c.Layers > maxLayers || c.Heads < 1 || c.Heads > maxHeads || c.HiddenSize < 1 || c.HiddenSize%c.Heads != 0 {
 		return fmt.Errorf("%w: config.json: %d layers of size %d with %d heads", ErrModel, c.Layers, c.HiddenSize, c.Heads)
 	}
-	if c.Epsilon < 0 || c.Epsilon > 1 || c.Buckets < 4 || c.Buckets > 1024 {
-		return fmt.Errorf("%w: config.json: layer_norm_eps %v, relative_attention_num_buckets %d", ErrModel, c.Epsilon, c.Buckets)
+	if c.Epsilon < 0 || c.Epsilon > 1 {
+		return fmt.Errorf("%w: config.json: layer_norm_eps %v", ErrModel, c.Epsilon)
+	}
+	if c.Buckets < buckets || c.Buckets > 1024 {
+		return unsupported("relative_attention_num_buckets %d; known are %d to 1024, of which transformers uses %[4]d", c.Buckets, buckets)
 	}
 	return nil
 }
@@ -118,12 +115,22 @@ func sorted[V any](m map[string]V) string { return strings.Join(slices.Sorted(ma
 // activations are the functions between the two matrices of a layer, by transformers' names.
 var activations = map[string]func(g *graphWriter, x string) string{
 	"gelu":              gelu,
+	"gelu_python":       gelu,
 	"gelu_new":          geluTanh,
 	"gelu_pytorch_tanh": geluTanh,
+	"gelu_python_tanh":  geluTanh,
 	"gelu_fast":         geluTanh,
-	"relu":              func(g *graphWriter, x string) string { return g.node("Relu", []string{x}) },
-	"silu":              swish,
-	"swish":             swish,
+	"gelu_accurate":     geluTanh,
+	"quick_gelu": func(g *graphWriter, x string) string {
+		return gated(g, x, g.node("Mul", []string{x, g.floats("steep", []float32{1.702})}))
+	},
+	"relu":       func(g *graphWriter, x string) string { return g.node("Relu", []string{x}) },
+	"silu":       func(g *graphWriter, x string) string { return gated(g, x, x) },
+	"swish":      func(g *graphWriter, x string) string { return gated(g, x, x) },
+	"mish":       func(g *graphWriter, x string) string { return g.node("Mish", []string{x}) },
+	"tanh":       func(g *graphWriter, x string) string { return g.node("Tanh", []string{x}) },
+	"sigmoid":    func(g *graphWriter, x string) string { return g.node("Sigmoid", []string{x}) },
+	"leaky_relu": func(g *graphWriter, x string) string { return g.node("LeakyRelu", []string{x}) },
 }
 
 func gelu(g *graphWriter, x string) string { return g.node("Gelu", []string{x}) }
@@ -132,8 +139,9 @@ func geluTanh(g *graphWriter, x string) string {
 	return g.node("Gelu", []string{x}, attribute{"approximate", "tanh"})
 }
 
-func swish(g *graphWriter, x string) string {
-	return g.node("Mul", []string{x, g.node("Sigmoid", []string{x})})
+// gated multiplies x by the sigmoid of another.
+func gated(g *graphWriter, x, by string) string {
+	return g.node("Mul", []string{x, g.node("Sigmoid", []string{by})})
 }
 
 // encoder builds the graph of a transformer encoder for packed texts: all tokens of a run are one row, in which matrices are multiplied;
@@ -171,14 +179,17 @@ const weightsFile = "model.safetensors"
 // hiddenOutput is the output of the graphs that are built: a vector a token.
 const hiddenOutput = "last_hidden_state"
 
-// readEncoder reads where a folder's weights are, and what its config.json says of them.
+// readEncoder reads where a folder's weights are, and what its config.json says of them. What it leaves out is as in transformers.
 func readEncoder(f folder) (encoderConfig, weights, error) {
-	var c encoderConfig
+	c := encoderConfig{
+		HiddenSize: 768, Dim: 768, Layers: 12, NLayers: 6, Heads: 12, NHeads: 12, Activation: "gelu", DistilActivation: "gelu",
+		Epsilon: defaultEpsilon, Buckets: buckets,
+	}
 	if _, err := readJSON(filepath.Join(f.transformer, "config.json"), &c); err != nil {
 		return c, weights{}, err
 	}
 	w, err := readWeights(f.graph)
-	return c.withDefaults(), w, err
+	return c.resolved(), w, err
 }
 
 // buildGraph returns an ONNX model, for packed texts or for one that runs alone. The weights stay in their files, but for those that are
@@ -327,13 +338,13 @@ func count(n int64) []int64 {
 // distanceBias is what attention adds for the distance of two tokens of a text: [heads, longest, longest].
 func (e *encoder) distanceBias(longest string) string {
 	n := e.length("embeddings.position_embeddings.weight", -1, e.size)
-	buckets := make([]int64, 0, 2*n)
+	numbers := make([]int64, 0, 2*n)
 	for distance := 1 - n; distance < n; distance++ {
-		buckets = append(buckets, bucket(distance, e.config.Buckets))
+		numbers = append(numbers, bucket(distance))
 	}
 	// A row for each distance, from 1-n on, and a column for each head.
 	table := e.weight("encoder.relative_attention_bias.weight", e.config.Buckets, e.config.Heads)
-	biases := e.node("Gather", []string{table, e.ints("buckets", buckets...)})
+	biases := e.node("Gather", []string{table, e.ints("buckets", numbers...)})
 	places := e.node("Range", []string{e.scalar(0), e.node("Squeeze", []string{longest}), e.scalar(1)})
 	at := func(axis int64) string { return e.node("Unsqueeze", []string{places, e.ints("axis", axis)}) }
 	distances := e.node("Sub", []string{at(0), at(1)}) // the query is the row, the key the column
@@ -350,12 +361,14 @@ func (e *encoder) length(name string, shape ...int64) int64 {
 	return t.shape[0]
 }
 
+// buckets are those that transformers takes of MPNet's biases, however many a config.json says that there are.
+const buckets = 32
+
 // bucket is the number of the bias for a key so far behind its query (before it, where negative): MPNet's relative_position_bucket, which
 // is T5's. Half of the buckets are for each direction; half of those for exact distances, the others for logarithmic ranges up to 128.
-func bucket(distance, buckets int64) int64 {
-	const farthest = 128
-	half := buckets / 2
-	exact, first := half/2, int64(0)
+func bucket(distance int64) int64 {
+	const farthest, half, exact = 128, buckets / 2, buckets / 4
+	first := int64(0)
 	if distance > 0 {
 		first = half
 	}
@@ -364,7 +377,7 @@ func bucket(distance, buckets int64) int64 {
 		return first + distance
 	}
 	// In 32 bits and in this order, as the original, whose rounding decides at the borders.
-	scaled := float32(math.Log(float64(float32(distance)/float32(exact)))) / float32(math.Log(farthest/float64(exact))) * float32(half-exact)
+	scaled := float32(math.Log(float64(float32(distance)/exact))) / float32(math.Log(farthest/float64(exact))) * (half - exact)
 	return first + min(exact+int64(scaled), half-1)
 }
 

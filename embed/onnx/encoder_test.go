@@ -82,7 +82,7 @@ func TestArchitectures(t *testing.T) {
 				}
 				inputs, want := make([]input, len(g.Texts)), make([][]float32, len(g.Texts))
 				for i, one := range g.Texts {
-					inputs[i] = input{i, one.IDs, make([]int32, len(one.IDs))}
+					inputs[i] = input{i, one.IDs, make([]int32, len(one.IDs)), 0}
 					if want[i] = one.Mean; pooling == LastToken {
 						want[i] = one.Last
 					}
@@ -135,7 +135,7 @@ func TestInt8(t *testing.T) {
 	}
 	for _, g := range architectureGoldens(t) { // sizes that are no multiple of a block
 		text := open(t, TextOptions{Dir: g.folder(t).write(t), Precision: Int8})
-		got, err := text.run(t.Context(), []input{{0, g.Texts[4].IDs, make([]int32, len(g.Texts[4].IDs))}})
+		got, err := text.run(t.Context(), []input{{0, g.Texts[4].IDs, make([]int32, len(g.Texts[4].IDs)), 0}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -223,7 +223,7 @@ func TestInt8Weights(t *testing.T) {
 	original := text.session
 	defer func() { text.session = original }()
 	for i, one := range g.Texts {
-		in := []input{{i, one.IDs, make([]int32, len(one.IDs))}}
+		in := []input{{i, one.IDs, make([]int32, len(one.IDs)), 0}}
 		text.session = original
 		a, errA := text.run(t.Context(), in)
 		text.session = session
@@ -290,8 +290,9 @@ func TestBuildErrors(t *testing.T) {
 	}{
 		"another architecture": {whole.with("config.json", files{"model_type": "modernbert"}), ErrUnsupported, `"modernbert"`},
 		"no architecture":      {whole.with("config.json", files{"model_type": nil}), ErrUnsupported, "bert, camembert, distilbert, mpnet, roberta, xlm-roberta"},
-		"another activation":   {whole.with("config.json", files{"hidden_act": "mish"}), ErrUnsupported, `"mish"`},
+		"another activation":   {whole.with("config.json", files{"hidden_act": "relu2"}), ErrUnsupported, `"relu2"`},
 		"relative positions":   {whole.with("config.json", files{"position_embedding_type": "relative_key"}), ErrUnsupported, "relative_key"},
+		"fewer buckets":        {whole.with("config.json", files{"relative_attention_num_buckets": 31}), ErrUnsupported, "relative_attention_num_buckets 31"},
 		"a decoder":            {whole.with("config.json", files{"is_decoder": true}), ErrUnsupported, "is_decoder"},
 		"more layers":          {whole.with("config.json", files{"num_hidden_layers": 3}), ErrModel, "encoder.layer.2."},
 		"no layers":            {whole.with("config.json", files{"num_hidden_layers": 0}), ErrModel, "0 layers"},

@@ -55,6 +55,9 @@ func openEngine(o TextOptions) (e *engine, graphs []openedGraph, err error) {
 		return nil, nil, fmt.Errorf("%w: %s: no file says how long a text may be: set TextOptions.MaxLength", ErrModel, o.Dir)
 	}
 	if o.Pooling != "" {
+		if len(f.layers) > 0 && len(o.Pooling.modes()) != len(f.pooling.modes()) {
+			return nil, nil, fmt.Errorf("%w: TextOptions.Pooling is %q, but the layers behind it are for %q", ErrUnsupported, o.Pooling, f.pooling)
+		}
 		f.pooling = o.Pooling
 	}
 	if o.Dimensions > f.made() {
@@ -101,11 +104,11 @@ func (e *engine) openGraph() (graphs []openedGraph, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrModel, err)
 	}
-	if e.signature, err = sign(g, e.folder.dimensions); err != nil {
+	if e.signature, err = sign(g, e.folder); err != nil {
 		return nil, fmt.Errorf("%w (%s)", err, e.folder.graph)
 	}
 	if e.signature.pooled && len(e.folder.layers) > 0 {
-		return nil, fmt.Errorf("%w: %s: a graph that pools, and dense layers, which it may have or not", ErrUnsupported, e.folder.graph)
+		return nil, fmt.Errorf("%w: %s: a graph that pools, and layers behind the pooling, which it may have or not", ErrUnsupported, e.folder.graph)
 	}
 	if e.quantizing = g.companyOp; e.quantizing != "" {
 		e.batchTokens = -1 // a text alone, so that its company never changes its vector
@@ -148,7 +151,7 @@ func (e *engine) destroy() error {
 }
 
 func (e *engine) openTokenizer() (err error) {
-	e.tokenizer, err = tokenizer.Load(e.folder.tokenizer)
+	e.tokenizer, err = e.folder.loadTokenizer()
 	if errors.Is(err, tokenizer.ErrUnsupported) {
 		return fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}
@@ -173,23 +176,37 @@ func (e *engine) text(promptName string) (*Text, error) {
 	}
 	if p.text != "" {
 		if p.encoding, err = e.tokenizer.Encode(p.text); err != nil {
-			return nil, fmt.Errorf("%w: prompt %q: %w", ErrModel, promptName, err)
+			return nil, fmt.Errorf("%w: prompt %q: %w", ErrModel, p.name, err)
 		}
 		if n := len(p.encoding.IDs); n >= e.folder.limit {
-			return nil, fmt.Errorf("%w: prompt %q has %d tokens, and the limit is %d", ErrUnsupported, promptName, n, e.folder.limit)
+			return nil, fmt.Errorf("%w: prompt %q has %d tokens, and the limit is %d", ErrUnsupported, p.name, n, e.folder.limit)
+		}
+		if e.folder.promptLeftOut {
+			if e.signature.pooled {
+				return nil, fmt.Errorf("%w: %s: a graph that pools, and a pooling that leaves the prompt out", ErrUnsupported, e.folder.graph)
+			}
+			p.skip = len(p.encoding.IDs) - min(1, e.specials.behind) // all but the last special token, as in sentence-transformers
 		}
 	}
 	dims := e.folder.made()
 	if e.options.Dimensions > 0 {
 		dims = e.options.Dimensions
+	} else if e.folder.cut > 0 {
+		dims = min(dims, e.folder.cut)
 	}
 	said := fmt.Appendf(nil, "tidemark text 2\n%s\npooling %s\nnormalize %t\ndimensions %d\nlimit %d\nlong %d\nprompt %q\n",
 		e.fingerprint, e.folder.pooling, e.options.Normalize || e.folder.normalize, dims, e.folder.limit, e.options.LongTexts, p.text)
 	if e.folder.cutsLeft {
 		said = append(said, "cut left\n"...)
 	}
-	for _, d := range e.folder.layers {
-		said = fmt.Appendf(said, "dense %s\n", d.fingerprint())
+	if e.folder.lowers {
+		said = append(said, "lower case\n"...)
+	}
+	if p.skip > 0 {
+		said = fmt.Appendf(said, "prompt left out: %d\n", p.skip)
+	}
+	for _, l := range e.folder.layers {
+		said = fmt.Appendf(said, "%s\n", l.fingerprint())
 	}
 	sum := sha256.Sum256(said)
 	return &Text{

@@ -2,12 +2,10 @@ package onnx
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"hash"
 	"io"
-	"math"
 	"path/filepath"
 )
 
@@ -36,21 +34,6 @@ func fingerprintBuilt(f folder, c encoderConfig, w weights, p Precision) (string
 	h.Write(fmt.Appendf(nil, "built %s size %d layers %d heads %d activation %s epsilon %g buckets %d padding %d precision %s\n",
 		c.ModelType, c.HiddenSize, c.Layers, c.Heads, c.Activation, c.Epsilon, c.Buckets, f.padID, precision))
 	return hashFiles(h, append([]string{f.tokenizer}, w.files...))
-}
-
-// fingerprint changes with what the layer makes of a vector.
-func (d dense) fingerprint() string {
-	h := sha256.New()
-	h.Write(fmt.Appendf(nil, "%d %s\n", d.in, d.activation))
-	for _, numbers := range [][]float32{d.matrix, d.bias} {
-		for _, x := range numbers {
-			var b [4]byte
-			binary.LittleEndian.PutUint32(b[:], math.Float32bits(x))
-			h.Write(b[:])
-		}
-		h.Write([]byte("\n"))
-	}
-	return hex.EncodeToString(h.Sum(nil))
 }
 
 func hashFiles(h hash.Hash, paths []string) (string, error) {

@@ -25,17 +25,19 @@ type folder struct {
 	graph         string // path of the ONNX file, of model.safetensors or of its index
 	tokenizer     string // path of tokenizer.json
 	pooling       Pooling
-	layers        []dense // behind the pooling
+	layers        []layer // behind the pooling
 	normalize     bool    // behind the layers
+	cut           int     // how many components are left of a vector; 0: all
 	limit         int     // tokens, special tokens included; 0 where no file says
 	cutsLeft      bool    // what is longer loses its beginning
-	dimensions    int     // of the pooling
+	lowers        bool    // texts are put in lower case before everything else
+	dimensions    int     // of a token's vector
 	vocabulary    int     // token ids are below it; 0 where no file says
 	padID         int64
 	firstPosition int64 // the position id of a text's first token
 	prompts       map[string]string
 	defaultPrompt string
-	promptLeftOut bool // of the pooling
+	promptLeftOut bool // the prompt's tokens, of the pooling
 }
 
 // built says that the graph is built from weights.
@@ -74,7 +76,7 @@ func readFolder(dir, file string) (folder, error) {
 	} else if !info.Mode().IsRegular() {
 		return folder{}, fmt.Errorf("%w: %s: not a regular file", ErrModel, f.tokenizer)
 	}
-	for _, read := range []func(string) error{f.readSentenceConfig, f.readTokenizerConfig, f.readConfig} {
+	for _, read := range []func(string) error{f.readSentenceConfig, f.readTokenizerConfig, f.readConfig, f.checkFlags} {
 		if err := read(transformer); err != nil {
 			return folder{}, err
 		}
@@ -104,8 +106,9 @@ func folderName(dir string) string {
 	return filepath.Base(dir)
 }
 
-// readModules answers the folders of the transformer, of its pooling, "" where the folder has none, and of the dense layers.
-func (f *folder) readModules(dir string) (transformer, pool string, layers []string, err error) {
+// readModules answers the folder of the transformer, that of its pooling, "" where the folder has none, and the modules behind it, with
+// whole paths.
+func (f *folder) readModules(dir string) (transformer, pool string, layers []module, err error) {
 	path := filepath.Join(dir, "modules.json")
 	var modules []module
 	if found, err := readJSON(path, &modules); err != nil {
@@ -113,69 +116,48 @@ func (f *folder) readModules(dir string) (transformer, pool string, layers []str
 	} else if !found { // as transformers saves it; sentence-transformers takes the mean then
 		return dir, "", nil, nil
 	}
-	kinds, paths := make([]string, len(modules)), make([]string, len(modules))
+	var types []string
 	for i, m := range modules {
-		kinds[i], paths[i] = lastName(m.Type), filepath.Join(dir, filepath.FromSlash(m.Path))
 		if m.Path != "" && !filepath.IsLocal(filepath.FromSlash(m.Path)) {
 			return "", "", nil, fmt.Errorf("%w: %s: path %q leaves the folder", ErrModel, path, m.Path)
 		}
+		modules[i].Path = filepath.Join(dir, filepath.FromSlash(m.Path))
+		types = append(types, m.Type)
 	}
-	behind := len(kinds)
-	if f.normalize = behind > 2 && kinds[behind-1] == "Normalize"; f.normalize {
-		behind--
-		if err := checkNormalize(paths[behind]); err != nil {
-			return "", "", nil, err
-		}
+	// It does nothing when texts are embedded.
+	modules = slices.DeleteFunc(modules, func(m module) bool { return m.is("Dropout") })
+	if len(modules) < 2 || !modules[0].is("Transformer") || !modules[1].is("Pooling") || len(modules) > maxModules ||
+		slices.ContainsFunc(modules[2:], func(m module) bool { return !m.is("Dense") && !m.is("LayerNorm") && !m.is("Normalize") }) {
+		return "", "", nil, fmt.Errorf("%w: %s: modules %.1000q; known are those of sentence_transformers: Transformer, Pooling, "+
+			"and behind them Dense, LayerNorm, Dropout and Normalize", ErrUnsupported, path, types)
 	}
-	if behind < 2 || kinds[0] != "Transformer" || kinds[1] != "Pooling" || behind > maxModules ||
-		slices.ContainsFunc(kinds[2:behind], func(kind string) bool { return kind != "Dense" }) {
-		return "", "", nil, fmt.Errorf("%w: %s: modules %.1000q; known are Transformer, Pooling, and optionally Dense layers and Normalize",
-			ErrUnsupported, path, kinds)
+	layers = modules[2:]
+	if last := len(layers) - 1; last >= 0 && layers[last].is("Normalize") {
+		f.normalize = true
+		err = checkNormalize(layers[last].Path)
+		layers = layers[:last]
 	}
-	return paths[0], paths[1], paths[2:behind], nil
+	return modules[0].Path, modules[1].Path, layers, err
 }
 
-// maxModules bounds how many dense layers a folder makes us read.
+// is reports whether a module is of this class. Those of other packages, which may have the same name, are code to run.
+func (m module) is(class string) bool {
+	return lastName(m.Type) == class && strings.HasPrefix(m.Type, "sentence_transformers.")
+}
+
+// maxModules bounds how many layers a folder makes us read.
 const maxModules = 16
-
-// checkNormalize reads the folder of the module Normalize, which mostly is empty.
-func checkNormalize(dir string) error {
-	var c struct {
-		Input  string `json:"module_input_name"`
-		Output string `json:"module_output_name"`
-	}
-	path := filepath.Join(dir, "config.json")
-	if _, err := readJSON(path, &c); err != nil {
-		return err
-	}
-	if !ofSentence(c.Input) || !ofSentence(c.Output) {
-		return fmt.Errorf("%w: %s: from %.100q to %.100q; known is %s", ErrUnsupported, path, c.Input, c.Output, sentenceFeature)
-	}
-	return nil
-}
-
-// readLayers reads the dense layers, each of which takes what the one before it makes.
-func (f *folder) readLayers(dirs []string) error {
-	for _, dir := range dirs {
-		d, err := readDense(dir)
-		if err != nil {
-			return err
-		}
-		if d.in != f.made() {
-			return fmt.Errorf("%w: %s: in_features %d, but what is before it makes %d", ErrModel, dir, d.in, f.made())
-		}
-		f.layers = append(f.layers, d)
-	}
-	return nil
-}
 
 // made is how many dimensions the folder's vectors have.
 func (f folder) made() int {
 	if n := len(f.layers); n > 0 {
-		return f.layers[n-1].out
+		return f.layers[n-1].made()
 	}
-	return f.dimensions
+	return f.pooled()
 }
+
+// pooled is how many dimensions the pooling makes.
+func (f folder) pooled() int { return len(f.pooling.modes()) * f.dimensions }
 
 // offsetPositions are the model types whose position ids begin after the padding id, which costs that many of the positions.
 var offsetPositions = []string{"roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "mpnet", "roberta-prelayernorm", "longformer"}
@@ -197,87 +179,26 @@ func (f *folder) readConfig(dir string) error {
 	}
 	f.architecture = c.ModelType
 	f.dimensions, f.vocabulary = max(c.HiddenSize, c.Dim), c.VocabSize
+	offset := slices.Contains(offsetPositions, c.ModelType)
 	if c.PadTokenID != nil {
 		f.padID = *c.PadTokenID
+	} else if offset {
+		f.padID = 1 // as in transformers' classes for them
 	}
 	if f.padID < 0 || f.vocabulary > 0 && f.padID >= int64(f.vocabulary) {
 		return fmt.Errorf("%w: %s: pad_token_id %d is outside of the vocabulary of %d", ErrModel, path, f.padID, f.vocabulary)
 	}
-	if slices.Contains(offsetPositions, c.ModelType) {
+	if offset {
 		f.firstPosition = f.padID + 1
+	}
+	if c.ModelType == "mpnet" {
+		f.firstPosition = 2 // whatever the padding id is
 	}
 	if c.MaxPosition == 0 {
 		return nil
 	}
 	c.MaxPosition -= int(f.firstPosition)
 	return f.lower(float64(c.MaxPosition), path, "max_position_embeddings")
-}
-
-func (f *folder) readTokenizerConfig(dir string) error {
-	var c struct {
-		ModelMaxLength *float64 `json:"model_max_length"`
-		Side           string   `json:"truncation_side"`
-		bertFlags
-	}
-	path := filepath.Join(dir, "tokenizer_config.json")
-	if _, err := readJSON(path, &c); err != nil {
-		return err
-	}
-	f.cutsLeft = c.Side == "left"
-	if c.Side != "" && c.Side != "right" && !f.cutsLeft {
-		return fmt.Errorf("%w: %s: truncation_side %.100q", ErrUnsupported, path, c.Side)
-	}
-	if err := c.check(path, f.tokenizer); err != nil {
-		return err
-	}
-	if c.ModelMaxLength == nil || f.limit > 0 { // sentence-transformers sets max_seq_length in its place
-		return nil
-	}
-	return f.lower(*c.ModelMaxLength, path, "model_max_length")
-}
-
-// bertFlags are what tokenizer_config.json says of BERT's normalizer. transformers overrides tokenizer.json by them, for these classes.
-type bertFlags struct {
-	Class   string `json:"tokenizer_class"`
-	Lower   *bool  `json:"do_lower_case"`
-	Accents *bool  `json:"strip_accents"`
-	Chinese *bool  `json:"tokenize_chinese_chars"`
-}
-
-var bertClasses = []string{"BertTokenizer", "DistilBertTokenizer", "MPNetTokenizer"}
-
-// check refuses flags of path that the file of the tokenizer contradicts: one of the two is not what the model was trained with.
-func (b bertFlags) check(path, file string) error {
-	if !slices.Contains(bertClasses, strings.TrimSuffix(b.Class, "Fast")) || b.Lower == nil && b.Accents == nil && b.Chinese == nil {
-		return nil
-	}
-	var t struct {
-		Normalizer struct {
-			Type    string `json:"type"`
-			Lower   *bool  `json:"lowercase"`
-			Accents *bool  `json:"strip_accents"`
-			Chinese *bool  `json:"handle_chinese_chars"`
-		} `json:"normalizer"`
-	}
-	if _, err := readJSON(file, &t); err != nil {
-		return err
-	}
-	if t.Normalizer.Type != "BertNormalizer" {
-		return nil
-	}
-	for _, flag := range []struct {
-		name      string
-		said, has *bool
-	}{
-		{"do_lower_case", b.Lower, t.Normalizer.Lower},
-		{"strip_accents", b.Accents, t.Normalizer.Accents},
-		{"tokenize_chinese_chars", b.Chinese, t.Normalizer.Chinese},
-	} {
-		if flag.said != nil && flag.has != nil && *flag.said != *flag.has {
-			return fmt.Errorf("%w: %s: %s is %t, but the normalizer in %s has %t", ErrModel, path, flag.name, *flag.said, file, *flag.has)
-		}
-	}
-	return nil
 }
 
 // sentenceConfigs are the names that sentence-transformers has given one file, by the model's type; it reads the first that is there.
@@ -305,10 +226,9 @@ func (f *folder) readSentenceConfig(dir string) error {
 			break
 		}
 	}
+	f.lowers = c.LowerCase
 	text, is := c.Modalities["text"]
 	switch {
-	case c.LowerCase:
-		return fmt.Errorf("%w: %s: do_lower_case", ErrUnsupported, path)
 	case c.Task != "" && c.Task != "feature-extraction":
 		return fmt.Errorf("%w: %s: transformer_task %.100q", ErrUnsupported, path, c.Task)
 	case c.Output != "" && c.Output != "token_embeddings":
@@ -337,10 +257,16 @@ func (f *folder) readPrompts(dir string) error {
 	var c struct {
 		Prompts       map[string]string `json:"prompts"`
 		DefaultPrompt *string           `json:"default_prompt_name"`
+		Cut           *int              `json:"truncate_dim"`
 	}
 	path := filepath.Join(dir, "config_sentence_transformers.json")
 	if _, err := readJSON(path, &c); err != nil {
 		return err
+	}
+	if c.Cut != nil {
+		if f.cut = *c.Cut; f.cut < 1 {
+			return fmt.Errorf("%w: %s: truncate_dim is %d", ErrModel, path, f.cut)
+		}
 	}
 	f.prompts = c.Prompts
 	if c.DefaultPrompt == nil {
@@ -358,6 +284,7 @@ type prompt struct {
 	name     string // empty: none
 	text     string
 	encoding tokenizer.Encoding // of the prompt alone, special tokens included
+	skip     int                // how many tokens the pooling leaves out because of it
 }
 
 // prompt returns a prompt, not yet encoded; "" names the folder's default.
@@ -373,8 +300,6 @@ func (f folder) prompt(name string) (prompt, error) {
 	case name == "":
 	case !is:
 		return prompt{}, fmt.Errorf("%w: no prompt %q; the folder has %q", ErrModel, name, slices.Sorted(maps.Keys(f.prompts)))
-	case text != "" && f.promptLeftOut:
-		return prompt{}, fmt.Errorf("%w: a pooling that leaves the prompt's tokens out (include_prompt)", ErrUnsupported)
 	}
 	return prompt{name: name, text: text}, nil
 }
@@ -409,27 +334,46 @@ func (f *folder) readPooling(dir string) error {
 	return nil
 }
 
+// oldPoolings are the names that sentence-transformers had for poolings before version 6, in the order in which it puts their vectors.
+var oldPoolings = []struct {
+	key  string
+	mode Pooling
+}{
+	{"pooling_mode_cls_token", CLS},
+	{"pooling_mode_max_tokens", Max},
+	{"pooling_mode_mean_tokens", Mean},
+	{"pooling_mode_mean_sqrt_len_tokens", MeanSqrtLen},
+	{"pooling_mode_weightedmean_tokens", WeightedMean},
+	{"pooling_mode_lasttoken", LastToken},
+}
+
 func (f *folder) readMode(path string, c map[string]any) error {
-	var modes []string
-	for key, v := range c {
-		if mode, is := strings.CutPrefix(key, "pooling_mode_"); is && v == true {
-			modes = append(modes, strings.TrimSuffix(strings.TrimSuffix(mode, "_tokens"), "_token"))
-		}
-	}
+	var modes []Pooling
 	switch mode := c["pooling_mode"].(type) {
 	case string:
-		modes = append(modes, mode)
+		modes = append(modes, Pooling(mode))
 	case []any:
 		for _, m := range mode {
-			modes = append(modes, fmt.Sprint(m))
+			modes = append(modes, Pooling(fmt.Sprint(m)))
+		}
+	default:
+		for _, old := range oldPoolings {
+			if c[old.key] == true {
+				modes = append(modes, old.mode)
+			}
+			delete(c, old.key)
+		}
+		for key, v := range c {
+			if strings.HasPrefix(key, "pooling_mode_") && v == true {
+				return fmt.Errorf("%w: %s: %.100s", ErrUnsupported, path, key)
+			}
+		}
+		if len(modes) == 0 {
+			modes = append(modes, Mean)
 		}
 	}
-	slices.Sort(modes)
-	if modes = slices.Compact(modes); len(modes) != 1 {
-		return fmt.Errorf("%w: %s: pooling modes %v; exactly one is known", ErrUnsupported, path, modes)
-	}
-	if f.pooling = Pooling(modes[0]); !f.pooling.known() {
-		return fmt.Errorf("%w: %s: pooling mode %q", ErrUnsupported, path, f.pooling)
+	if f.pooling = joinPoolings(modes); !f.pooling.known() {
+		return fmt.Errorf("%w: %s: pooling modes %.300q; known are %q", ErrUnsupported, path, modes, poolings)
 	}
 	return nil
 }
@@ -497,17 +441,9 @@ const maxConfig = 16 << 20
 
 // readJSON answers false where there is no such file.
 func readJSON(path string, to any) (bool, error) {
-	f, _, err := openRegular(path)
+	b, err := readFile(path, maxConfig)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("%w: %w", ErrModel, err)
-	}
-	defer func() { _ = f.Close() }() // only read from
-	b, err := io.ReadAll(io.LimitReader(f, maxConfig+1))
-	if err == nil && len(b) > maxConfig {
-		err = fmt.Errorf("longer than %d bytes", maxConfig)
 	}
 	if err == nil {
 		err = json.Unmarshal(bytes.TrimPrefix(b, []byte("\xef\xbb\xbf")), to)
@@ -516,4 +452,17 @@ func readJSON(path string, to any) (bool, error) {
 		return false, fmt.Errorf("%w: %s: %w", ErrModel, path, err)
 	}
 	return true, nil
+}
+
+// readFile reads a regular file of at most so many bytes.
+func readFile(path string, most int64) ([]byte, error) {
+	f, size, err := openRegular(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // only read from
+	if size > most {
+		return nil, fmt.Errorf("longer than %d bytes", most)
+	}
+	return io.ReadAll(io.LimitReader(f, most))
 }

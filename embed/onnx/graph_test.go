@@ -133,7 +133,7 @@ func TestSign(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			got, err := sign(test.graph, 4)
+			got, err := sign(test.graph, folder{dimensions: 4})
 			if !errors.Is(err, test.err) || err != nil && !strings.Contains(err.Error(), test.says) {
 				t.Fatalf("error %v, want %v that says %q", err, test.err, test.says)
 			}

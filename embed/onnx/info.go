@@ -16,7 +16,7 @@ type Info struct {
 	// Pooled says that the graph itself makes one vector of a text's tokens, so that Pooling is not used.
 	Pooled    bool
 	Pooling   Pooling
-	Layers    int  // dense layers behind the pooling
+	Layers    int  // between the pooling and the last Normalize
 	Normalize bool // vectors are scaled to length 1
 	// Dimensions are the model's; Model().Dimensions are those that are left of them.
 	Dimensions int

@@ -9,6 +9,7 @@ import (
 type input struct {
 	text       int // which of the call
 	ids, types []int32
+	skip       int // how many of the first tokens the pooling leaves out
 }
 
 // layout is how the tokens of some inputs lie in the tensors of one run: in padded rows, one an input, or packed into a single row that
@@ -74,8 +75,8 @@ func (l layout) tensor(name string, f folder) (shape, data []int64) {
 				row[j] = int64(in.types[j])
 			case "position_ids":
 				// Where positions begin behind the padding id, a padding token in a text has that one, and counts for none.
-				if row[j] = position; f.firstPosition > 0 && int64(in.ids[j]) == f.padID {
-					row[j] = f.padID
+				if row[j] = position; f.firstPosition > 0 && int64(in.ids[j]) == f.firstPosition-1 {
+					row[j] = f.firstPosition - 1
 				} else {
 					position++
 				}

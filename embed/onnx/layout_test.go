@@ -39,7 +39,7 @@ func TestPlan(t *testing.T) {
 }
 
 func TestTensors(t *testing.T) {
-	inputs := []input{{0, []int32{2, 5, 3}, []int32{0, 0, 0}}, {1, []int32{2, 5, 6, 7, 3}, []int32{0, 0, 1, 1, 1}}}
+	inputs := []input{{0, []int32{2, 5, 3}, []int32{0, 0, 0}, 0}, {1, []int32{2, 5, 6, 7, 3}, []int32{0, 0, 1, 1, 1}, 0}}
 	f := folder{padID: 9, firstPosition: 2}
 	padded, packed := lay(inputs, false), lay(inputs, true)
 	if !reflect.DeepEqual(padded.shape, []int64{2, 5}) || !reflect.DeepEqual(packed.shape, []int64{8}) {
@@ -63,7 +63,7 @@ func TestTensors(t *testing.T) {
 
 // TestTextRows: where the tokens of each text lie, and nothing behind them.
 func TestTextRows(t *testing.T) {
-	l := lay([]input{{0, make([]int32, 3), nil}, {1, make([]int32, 1), nil}, {2, make([]int32, 2), nil}}, true)
+	l := lay([]input{{0, make([]int32, 3), nil, 0}, {1, make([]int32, 1), nil, 0}, {2, make([]int32, 2), nil, 0}}, true)
 	shape, rows := l.tensor(textRows, folder{})
 	if !reflect.DeepEqual(shape, []int64{3, 3}) || !reflect.DeepEqual(rows, []int64{0, 1, 2, 3, -1, -1, 4, 5, -1}) {
 		t.Errorf("%v in the shape %v", rows, shape)
@@ -73,7 +73,7 @@ func TestTextRows(t *testing.T) {
 // TestPaddingInAText: where positions begin behind the padding id, as in RoBERTa, a text that has the padding token in it gives it that
 // position and goes on as if it were not there.
 func TestPaddingInAText(t *testing.T) {
-	run := lay([]input{{0, []int32{0, 1, 5, 1, 2}, nil}, {1, []int32{0, 5, 2}, nil}}, true)
+	run := lay([]input{{0, []int32{0, 1, 5, 1, 2}, nil, 0}, {1, []int32{0, 5, 2}, nil, 0}}, true)
 	for _, test := range []struct {
 		f    folder
 		want []int64

@@ -33,7 +33,7 @@ type TextOptions struct {
 	// Normalize scales vectors to length 1 also where the folder does not ask for it.
 	Normalize bool
 	// Dimensions cuts vectors to their first components, before they are scaled to length 1 where they are: for models that were
-	// trained so (Matryoshka). 0: all of them; more than the model has are an error.
+	// trained so (Matryoshka). 0: truncate_dim of config_sentence_transformers.json, else all of them; more than the model has are an error.
 	Dimensions int
 	// Prompt is the name of a prompt in config_sentence_transformers.json that is put before every text, such as "query". Empty: the
 	// folder's default_prompt_name, where it has one; NoPrompt: none. See also [Text.WithPrompt].
@@ -72,7 +72,7 @@ type TextOptions struct {
 const NoPrompt = "-"
 
 // Pooling is how the vectors of a text's tokens become one, special tokens included, in sentence-transformers' names. Padding never
-// counts.
+// counts. Several are joined by a plus sign, as in "cls+mean": then their vectors stand one behind the other.
 type Pooling string
 
 // The poolings.
@@ -81,7 +81,8 @@ const (
 	CLS          Pooling = "cls" // the first token's
 	Max          Pooling = "max" // of each component
 	LastToken    Pooling = "lasttoken"
-	WeightedMean Pooling = "weightedmean" // the n-th token counts n times
+	WeightedMean Pooling = "weightedmean"         // the n-th token counts n times
+	MeanSqrtLen  Pooling = "mean_sqrt_len_tokens" // the sum, divided by the square root of how many tokens there are
 )
 
 // LongTexts is what becomes of a text that has more tokens than the limit.

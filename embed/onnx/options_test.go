@@ -129,6 +129,9 @@ func TestDenseLayers(t *testing.T) {
 	if _, err := NewText(t.Context(), TextOptions{Dir: folder.with("model.onnx", pooled).write(t)}); !errors.Is(err, ErrUnsupported) {
 		t.Errorf("a graph that pools: error %v", err)
 	}
+	if _, err := NewText(t.Context(), TextOptions{Dir: dir, Pooling: "cls+mean"}); !errors.Is(err, ErrUnsupported) || !strings.Contains(err.Error(), "cls+mean") {
+		t.Errorf("more poolings than the layers are for: error %v", err)
+	}
 }
 
 func TestPrompts(t *testing.T) {
@@ -161,9 +164,15 @@ func TestPrompts(t *testing.T) {
 	if _, err := plain.WithPrompt("qeury"); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), `["none" "passage" "query"]`) {
 		t.Errorf("an unknown prompt: %v", err)
 	}
-	left := folder.with("1_Pooling/config.json", files{"include_prompt": false})
-	if _, err := NewText(t.Context(), TextOptions{Dir: left.write(t), Prompt: "query"}); !errors.Is(err, ErrUnsupported) {
-		t.Errorf("a prompt that is left out of the pooling: %v", err)
+	left := open(t, TextOptions{Dir: folder.with("1_Pooling/config.json", files{"include_prompt": false}).write(t), Prompt: "query", LongTexts: AverageLong})
+	for sea, want := range map[string]float32{
+		"sea": (entry(seaID, 0) + entry(sepID, 0)) / 2,
+		// Of twelve tokens that are left of the limit, six are the parts', and the prompt is left out of each.
+		strings.Repeat("sea ", 18): (18*entry(seaID, 0) + 2*entry(sepID, 0)) / 20,
+	} {
+		if got := embedAll(t, left, sea)[0][0]; math.Abs(float64(got-want)) > 1e-6 {
+			t.Errorf("a prompt that is left out of the pooling of %q: %v, want %v", sea, got, want)
+		}
 	}
 	long := folder.with("config_sentence_transformers.json", files{"prompts": files{"query": strings.Repeat("red ", 20)}})
 	if _, err := NewText(t.Context(), TextOptions{Dir: long.write(t), Prompt: "query"}); !errors.Is(err, ErrUnsupported) {

@@ -9,14 +9,32 @@ import (
 
 func TestPool(t *testing.T) {
 	hidden := []float32{1, -2, 3, -4, 8, 0}
-	for p, want := range map[Pooling][]float32{Mean: {4, -2}, CLS: {1, -2}, Max: {8, 0}, LastToken: {8, 0}, WeightedMean: {31.0 / 6, -10.0 / 6}} {
-		if got := p.pool(hidden, 3, 2); !slices.Equal(got, want) {
-			t.Errorf("%s: %v, want %v", p, got, want)
+	for _, test := range []struct {
+		pooling Pooling
+		skip    int
+		want    []float32
+	}{
+		{Mean, 0, []float32{4, -2}},
+		{CLS, 0, []float32{1, -2}},
+		{Max, 0, []float32{8, 0}},
+		{LastToken, 0, []float32{8, 0}},
+		{WeightedMean, 0, []float32{31.0 / 6, -10.0 / 6}},
+		{MeanSqrtLen, 0, []float32{float32(12 / math.Sqrt(3)), float32(-6 / math.Sqrt(3))}},
+		{"max+cls+max", 0, []float32{8, 0, 1, -2, 8, 0}},
+		{Mean, 1, []float32{5.5, -2}},
+		{CLS, 1, []float32{3, -4}},
+		{Max, 2, []float32{8, 0}},
+		{LastToken, 2, []float32{8, 0}},
+		{WeightedMean, 1, []float32{6, -1.6}},
+		{MeanSqrtLen, 2, []float32{8, 0}},
+	} {
+		if got := test.pooling.pool(hidden, 3, 2, test.skip); !slices.Equal(got, test.want) {
+			t.Errorf("%s without %d: %v, want %v", test.pooling, test.skip, got, test.want)
 		}
 	}
 	nan := float32(math.NaN())
 	for _, p := range []Pooling{Mean, Max, WeightedMean} {
-		if got := p.pool([]float32{1, nan, 2}, 3, 1); got[0] == got[0] {
+		if got := p.pool([]float32{1, nan, 2}, 3, 1, 0); got[0] == got[0] {
 			t.Errorf("%s of NaN: %v", p, got)
 		}
 	}

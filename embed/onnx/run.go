@@ -95,6 +95,7 @@ func (e *engine) run(ctx context.Context, inputs []input) ([][]float32, error) {
 	l, dims := lay(inputs, e.signature.packed), e.folder.dimensions
 	shape := append(slices.Clone(l.shape), int64(dims))
 	if e.signature.pooled {
+		dims = e.folder.pooled()
 		shape = ort.NewShape(int64(len(inputs)), int64(dims))
 	}
 	n := int(ort.Shape(shape).FlattenedSize())
@@ -112,7 +113,7 @@ func (e *engine) run(ctx context.Context, inputs []input) ([][]float32, error) {
 			vectors[i] = slices.Clone(buffer[i*dims:][:dims])
 		} else {
 			tokens := buffer[l.starts[i]*dims:][:len(in.ids)*dims]
-			vectors[i] = e.folder.pooling.pool(tokens, len(in.ids), dims)
+			vectors[i] = e.folder.pooling.pool(tokens, len(in.ids), dims, in.skip)
 		}
 		if e.signature.packed && len(inputs) > 1 && !finite(vectors[i]) {
 			return nil, errCompany

@@ -24,7 +24,7 @@ var (
 )
 
 // sign checks what the graph declares against what the folder says.
-func sign(g graph, dims int) (signature, error) {
+func sign(g graph, f folder) (signature, error) {
 	s := signature{}
 	for _, v := range g.inputs {
 		if !slices.Contains([]string{"input_ids", "attention_mask", "token_type_ids", "position_ids"}, v.name) {
@@ -53,12 +53,12 @@ func sign(g graph, dims int) (signature, error) {
 	if !slices.Contains([]int{elemFloat32, elemFloat16, elemBFloat16}, out.elem) {
 		return s, fmt.Errorf("%w: output %v; known are float32, float16 and bfloat16", ErrUnsupported, out)
 	}
-	want := []int64{-1, -1, int64(dims)}
+	want := []int64{-1, -1, int64(f.dimensions)}
 	if s.pooled {
-		want = want[1:]
+		want = []int64{-1, int64(f.pooled())}
 	}
 	if !fits(out, want...) {
-		return s, fmt.Errorf("%w: output %v, but the folder's dimension is %d (wanted: %v)", ErrModel, out, dims, want)
+		return s, fmt.Errorf("%w: output %v, but the folder's dimension is %d (wanted: %v)", ErrModel, out, want[len(want)-1], want)
 	}
 	return s, nil
 }

@@ -484,8 +484,16 @@ func TestFingerprint(t *testing.T) {
 		"limit":    folder.with("sentence_bert_config.json", files{"max_seq_length": 15}),
 		"tokens":   folder.with("tokenizer.json", files{"model": tokenizerModel}),
 		"normalize": folder.with("modules.json", []any{
-			files{"path": "", "type": "a.Transformer"}, files{"path": "1_Pooling", "type": "b.Pooling"}, files{"path": "2", "type": "c.Normalize"},
+			files{"path": "", "type": "sentence_transformers.models.Transformer"},
+			files{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
+			files{"path": "2", "type": "sentence_transformers.models.Normalize"},
 		}),
+		"lower case":   folder.with("sentence_bert_config.json", files{"do_lower_case": true}),
+		"two poolings": folder.with("1_Pooling/config.json", files{"pooling_mode_cls_token": true}),
+		"dimensions":   folder.with("config_sentence_transformers.json", files{"truncate_dim": 3}),
+		"a prompt":     folder.with("config_sentence_transformers.json", files{"prompts": files{"q": "red "}, "default_prompt_name": "q"}),
+		"a prompt left out": folder.with("config_sentence_transformers.json", files{"prompts": files{"q": "red "}, "default_prompt_name": "q"}).
+			with("1_Pooling/config.json", files{"include_prompt": false}),
 	} {
 		fingerprint := open(t, TextOptions{Dir: f.write(t)}).Model().Fingerprint
 		if twin, is := seen[fingerprint]; is {

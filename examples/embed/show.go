@@ -26,7 +26,7 @@ func (p *program) print(model *onnx.Text) error {
 		pooling = "in the graph"
 	}
 	if i.Layers > 0 {
-		pooling += fmt.Sprintf(", dense layers: %d", i.Layers)
+		pooling += fmt.Sprintf(", layers behind it: %d", i.Layers)
 	}
 	if i.Normalize {
 		pooling += ", scaled to length 1"
