@@ -418,6 +418,43 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
+// TestAtOnce: several that apply the same declaration at the same time make it together.
+func TestAtOnce(t *testing.T) {
+	for name, start := range servers {
+		t.Run(name, func(t *testing.T) {
+			c := start(t).client(t)
+			tenant := tenantName(t, c)
+			want := one(tenant, topology.Namespace{
+				Policies: topology.Policies{
+					TTL: topology.Hour, Retention: &topology.Retention{Time: topology.Day, Size: topology.GiB}, MaxProducers: 5,
+					BacklogSize: &topology.SizeQuota{Limit: topology.MiB},
+				},
+				Permissions: map[string][]string{"a": {"produce"}, "b": {"consume"}},
+				Topics: map[string]topology.Topic{
+					"orders": {
+						Partitions: 4, Policies: topology.Policies{TTL: topology.Day, Deduplication: topology.On},
+						Subscriptions: map[string]topology.Subscription{"billing": {DeadLetter: &topology.DeadLetter{}}},
+					},
+					"plain": {},
+				},
+			})
+			var all sync.WaitGroup
+			for range 4 {
+				p := plan(t, c, want, topology.Options{})
+				all.Go(func() {
+					if err := p.Apply(t.Context()); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			all.Wait()
+			if second := plan(t, c, want, topology.Options{}); !second.Empty() {
+				t.Errorf("a second plan is not empty:\n%s", second)
+			}
+		})
+	}
+}
+
 // TestUnreachable: a client without an admin address is told at once, and one whose server is away when its context ends.
 func TestUnreachable(t *testing.T) {
 	for admin, says := range map[string]string{"": "AdminURL is missing", "http://127.0.0.1:1": "127.0.0.1:1"} {

@@ -70,7 +70,8 @@ type NamespacePolicies struct {
 }
 
 // Retention keeps acknowledged messages until they are older than Time, or are more than Size. The limit that is 0 is infinite where
-// the other is not 0; both 0 keep nothing. YAML may say "infinite" or "none" in place of the fields.
+// the other is not 0; both 0 keep nothing. YAML may say "infinite" or "none" in place of the fields, and no 0 beside another limit, which
+// in Pulsar's own words would be none.
 type Retention struct {
 	Time Duration `yaml:"time,omitempty"` // whole minutes
 	Size Size     `yaml:"size,omitempty"` // whole MiB
@@ -105,6 +106,11 @@ func (r *Retention) UnmarshalYAML(n *yaml.Node) error {
 		}
 		if err != nil {
 			return at(n, err)
+		}
+	}
+	for name, limit := range map[string]int64{"time": int64(r.Time), "size": int64(r.Size)} {
+		if written, ok := fields[name]; ok && limit == 0 && *r != (Retention{}) {
+			return at(n, fmt.Errorf("%s: %q beside another limit: leave it out, or say infinite", name, written))
 		}
 	}
 	return nil

@@ -78,6 +78,8 @@ func TestParseErrors(t *testing.T) {
 		"tenants:\n  a:\n    namespaces:\n      n:\n        compactionThreshold: 1 GiB\n":                                  {"line 5: \"1 GiB\" is no size"},
 		"tenants:\n  a:\n    namespaces:\n      n:\n        topics:\n          x: {partitions: many}\n":                    {"line 6: cannot unmarshal"},
 		"tenants:\n  a:\n    namespaces:\n      n:\n        retention: {time: x}\n":                                        {"line 5: \"x\" is no duration"},
+		"tenants:\n  a:\n    namespaces:\n      n:\n        retention: {time: 0s, size: 10GiB}\n":                          {"line 5: time: \"0s\" beside another limit"},
+		"tenants:\n  a:\n    namespaces:\n      n:\n        retention: {time: 7d, size: 0}\n":                              {"line 5: size: \"0\" beside another limit"},
 		strings.Repeat("# long\n", 1<<20):                                                                                  {"more than 4194304 bytes"},
 	} {
 		_, err := topology.Parse([]byte(text))
