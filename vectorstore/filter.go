@@ -15,7 +15,6 @@ type Operator int
 const (
 	OperatorNone Operator = iota // the zero Filter, which is true of everything
 	OperatorEqual
-	OperatorNotEqual
 	OperatorLess
 	OperatorLessOrEqual
 	OperatorGreater
@@ -27,10 +26,15 @@ const (
 	OperatorIDs
 	OperatorAnd
 	OperatorOr
+	OperatorNot
+	OperatorIsNull
 )
 
 // Filter says which objects count. The zero Filter is all of them. The functions [Equal], [Less], [And] and so on make one; its
 // fields are there for those who write a [Store].
+//
+// A filter is true of an object or it is not; there is no third answer as SQL has for NULL. An object that lacks a property fits no
+// comparison with it, so that [Not] of one, and [NotEqual], are true of it; And(Not(...), Not(IsNull(...))) leaves it out.
 //
 // A property that is a list fits when one of its items does. Numbers compare by value, whether int64 or float64; times by
 // instant; texts byte by byte, but for a Store that cuts them into words and says so. A value of another type than the
@@ -45,7 +49,7 @@ type Filter struct {
 	Metres float64
 	// IDs are those of OperatorIDs.
 	IDs []ID
-	// Filters are those that OperatorAnd and OperatorOr join.
+	// Filters are those that OperatorAnd and OperatorOr join, and the one of OperatorNot.
 	Filters []Filter
 }
 
@@ -54,10 +58,8 @@ func Equal(property string, value any) Filter {
 	return Filter{Operator: OperatorEqual, Property: property, Value: value}
 }
 
-// NotEqual is true of objects of which [Equal] is not, those without the property among them.
-func NotEqual(property string, value any) Filter {
-	return Filter{Operator: OperatorNotEqual, Property: property, Value: value}
-}
+// NotEqual is [Not] of [Equal]: true of objects without the property too.
+func NotEqual(property string, value any) Filter { return Not(Equal(property, value)) }
 
 // Less is true of objects whose property is less than the value.
 func Less(property string, value any) Filter {
@@ -112,6 +114,13 @@ func Or(filters ...Filter) Filter {
 	return Filter{Operator: OperatorOr, Filters: slices.Clone(filters)}
 }
 
+// Not is true of objects of which the filter, which may not be the zero Filter, is not.
+func Not(filter Filter) Filter { return Filter{Operator: OperatorNot, Filters: []Filter{filter}} }
+
+// IsNull is true of objects that lack the property. A null, an empty text and an empty list are the same as none here, since not every
+// Store can tell them apart.
+func IsNull(property string) Filter { return Filter{Operator: OperatorIsNull, Property: property} }
+
 // maxFilterDepth bounds how deep filters may be nested.
 const maxFilterDepth = 32
 
@@ -121,10 +130,10 @@ func (f Filter) Check() error { return f.check(0) }
 
 func (f Filter) check(depth int) error {
 	switch {
-	case f.Operator < OperatorNone || f.Operator > OperatorOr:
+	case f.Operator < OperatorNone || f.Operator > OperatorIsNull:
 		return queryError("filter: operator %d is unknown", f.Operator)
 	case f.Operator == OperatorNone && depth > 0:
-		return queryError("filter: And and Or take no zero Filter")
+		return queryError("filter: And, Or and Not take no zero Filter")
 	case depth > maxFilterDepth:
 		return queryError("filter: nested more than %d deep", maxFilterDepth)
 	case f.Operator == OperatorNone:
@@ -139,9 +148,9 @@ func (f Filter) check(depth int) error {
 			}
 		}
 		return nil
-	case f.Operator == OperatorAnd || f.Operator == OperatorOr:
-		if len(f.Filters) == 0 {
-			return queryError("filter: And and Or need a filter")
+	case f.Operator == OperatorAnd || f.Operator == OperatorOr || f.Operator == OperatorNot:
+		if len(f.Filters) == 0 || f.Operator == OperatorNot && len(f.Filters) > 1 {
+			return queryError("filter: And and Or need a filter, Not one alone")
 		}
 		for _, part := range f.Filters {
 			if err := part.check(depth + 1); err != nil {

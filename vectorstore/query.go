@@ -45,14 +45,15 @@ type Query struct {
 	// MaxDistance leaves out what is farther away. Default: nothing.
 	MaxDistance float64
 
-	// Text is searched for by keywords (BM25), in the properties Properties, of which each may have a weight ("title^2").
-	// Default: all texts that are in an index for it.
+	// Text is searched for by keywords (BM25): objects with any of its words are found, in the properties Properties, of which each may
+	// have a weight ("title^2"). Default: all texts that are in an index for it. [Tokenization] says what words are.
 	Text       string
 	Properties []string
 	// Alpha is the weight of the vectors in a hybrid search, above 0 and at most 1. Default 0.75.
 	Alpha float64
 	// RankedFusion makes a hybrid search add the ranks that objects have by vector and by text. Default: their scores, each
-	// scaled to 0 to 1.
+	// scaled to 0 to 1. It looks at the 100 best of each, or as many as Limit and Offset together; MaxDistance bounds what is found by
+	// vector alone.
 	RankedFusion bool
 
 	// Filter says which objects count.
@@ -122,7 +123,7 @@ type Match struct {
 	// 2 (opposite), unless the Store has been told to measure otherwise, the sum of such distances for NearMulti, and what Combine
 	// makes of several.
 	Distance float32
-	// Score is that of keyword and hybrid searches; more is better. Scores of different queries and stores do not compare.
+	// Score is that of keyword and hybrid searches; more is better. Scores of different queries do not compare.
 	Score float32
 	// Group is the value that the group has in common, as text. Empty without GroupBy, and for objects without the property.
 	Group string
@@ -227,7 +228,8 @@ func (q Query) checkText() error {
 	case math.IsNaN(q.Alpha) || q.Alpha < 0 || q.Alpha > 1:
 		return queryError("alpha is %v", q.Alpha)
 	}
-	return nil
+	_, err := q.TextProperties()
+	return err
 }
 
 func (q Query) checkNear() error {

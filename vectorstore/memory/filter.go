@@ -20,6 +20,11 @@ func compile(f vectorstore.Filter) (func(*entry) bool, error) {
 		return func(e *entry) bool { return slices.Contains(f.IDs, e.ID) }, nil
 	case vectorstore.OperatorAnd, vectorstore.OperatorOr:
 		return compileAll(f)
+	case vectorstore.OperatorNot:
+		part, err := compile(f.Filters[0])
+		return func(e *entry) bool { return !part(e) }, err
+	case vectorstore.OperatorIsNull:
+		return func(e *entry) bool { return isNull(e.Properties[f.Property]) }, nil
 	}
 	operand, err := f.Operand()
 	if err != nil {
@@ -69,8 +74,6 @@ func tests(operator vectorstore.Operator, operand any) func(v any) bool {
 	switch operator {
 	case vectorstore.OperatorEqual:
 		return func(v any) bool { return some(v, equal(operand)) }
-	case vectorstore.OperatorNotEqual:
-		return func(v any) bool { return !some(v, equal(operand)) }
 	case vectorstore.OperatorLess:
 		return ordered(func(order int) bool { return order < 0 })
 	case vectorstore.OperatorLessOrEqual:
@@ -94,6 +97,12 @@ func tests(operator vectorstore.Operator, operand any) func(v any) bool {
 		}
 		return all
 	}
+}
+
+// isNull says whether a property is none: an empty text or list is one that nothing is in.
+func isNull(v any) bool {
+	list := reflect.ValueOf(v)
+	return v == nil || v == "" || list.Kind() == reflect.Slice && list.Len() == 0
 }
 
 // some says whether a test is true of a value, or of an item of a list.

@@ -3,76 +3,74 @@ package memory
 import (
 	"math"
 	"slices"
-	"strconv"
-	"strings"
-	"unicode"
 
 	"github.com/tidemark-go/tidemark/vectorstore"
 )
 
-// The constants of BM25, as they are usually set.
-const (
-	bm25K1 = 1.2
-	bm25B  = 0.75
-)
-
-// keywords returns the objects that have one of the words of a query's Text, with their scores by BM25: the sum over the
-// properties, each by its weight. Words are what lies between anything but letters and digits, in lower case. It needs s.mu.
+// keywords returns the objects that have one of the words of a query's Text, with their scores by BM25 as Weaviate has it: the sum over
+// the properties, each by its weight, of what each word adds. It needs s.mu.
 func (s *Store) keywords(q vectorstore.Query, matches func(*entry) bool) []candidate {
-	wanted := words(q.Text)
-	slices.Sort(wanted)
-	wanted = slices.Compact(wanted)
-	weights := weights(q.Properties)
-	fields := map[string]*field{}
+	wanted, counts := vectorstore.WordTokenization.Wanted(q.Text)
+	properties, _ := q.TextProperties() // which Check has seen
+	weights := map[string]float64{}
+	for _, p := range properties {
+		weights[p.Name] = p.Weight
+	}
+	objects, fields := 0, map[string]*field{}
 	for _, e := range s.objects {
 		if e.Tenant != q.Tenant || e.Deleted {
 			continue
 		}
+		objects++
 		for name, v := range e.Properties {
-			if weight := weights(name); weight > 0 {
-				if fields[name] == nil {
-					fields[name] = &field{weight: weight, with: make([]int, len(wanted))}
-				}
-				fields[name].add(e, v, wanted)
+			weight, named := weights[name]
+			if len(weights) == 0 {
+				weight = 1
+			} else if !named {
+				continue
 			}
+			if fields[name] == nil {
+				fields[name] = &field{weight: weight, with: make([]int, len(wanted))}
+			}
+			fields[name].add(e, vectorstore.WordTokenization.Words(v), wanted)
 		}
 	}
+	rarities := rarities(objects, counts, fields)
 	scores := map[*entry]float64{}
 	for _, f := range fields {
-		f.score(scores)
+		f.score(rarities, scores)
 	}
 	var out []candidate
 	for e, score := range scores {
 		if matches(e) {
-			out = append(out, candidate{entry: e, score: score})
+			out = append(out, candidate{entry: e, score: float64(float32(score))}) // so that what differs by rounding is equal
 		}
 	}
 	return out
 }
 
-// weights returns the weight of a property; all have 1 where none is named.
-func weights(properties []string) func(name string) float64 {
-	if len(properties) == 0 {
-		return func(string) float64 { return 1 }
-	}
-	named := map[string]float64{}
-	for _, p := range properties {
-		name, boost, _ := strings.Cut(p, "^")
-		weight, err := strconv.ParseFloat(boost, 64)
-		if err != nil {
-			weight = 1
+// rarities returns how rare each wanted word is, by how many objects have it in the mean of the properties that it is in.
+func rarities(objects int, counts []int, fields map[string]*field) []float64 {
+	out := make([]float64, len(counts))
+	for i, count := range counts {
+		with, in := 0, 0
+		for _, f := range fields {
+			if f.with[i] > 0 {
+				with, in = with+f.with[i], in+1
+			}
 		}
-		named[name] = weight
+		mean := float64(with / max(in, 1))
+		out[i] = float64(count) * math.Log(1+(float64(objects)-mean+0.5)/(mean+0.5))
 	}
-	return func(name string) float64 { return named[name] }
+	return out
 }
 
 // field is what BM25 needs of a property.
 type field struct {
 	weight float64
 	length int    // words in all
+	count  int    // objects that have words
 	texts  []text // of objects that have a wanted word
-	count  int    // objects that have the property
 	with   []int  // objects that have each wanted word
 }
 
@@ -82,20 +80,14 @@ type text struct {
 	counts []int // of each wanted word
 }
 
-func (f *field) add(e *entry, v any, wanted []string) {
-	var list []string
-	switch v := v.(type) {
-	case string:
-		list = words(v)
-	case []string:
-		list = words(strings.Join(v, " "))
-	default:
+func (f *field) add(e *entry, words, wanted []string) {
+	if len(words) == 0 {
 		return
 	}
-	f.length += len(list)
+	f.length += len(words)
 	f.count++
 	counts, has := make([]int, len(wanted)), false
-	for _, word := range list {
+	for _, word := range words {
 		if i, found := slices.BinarySearch(wanted, word); found {
 			if counts[i] == 0 {
 				f.with[i]++
@@ -105,24 +97,17 @@ func (f *field) add(e *entry, v any, wanted []string) {
 		}
 	}
 	if has {
-		f.texts = append(f.texts, text{e, len(list), counts})
+		f.texts = append(f.texts, text{e, len(words), counts})
 	}
 }
 
-func (f *field) score(scores map[*entry]float64) {
+func (f *field) score(rarities []float64, scores map[*entry]float64) {
+	const k1, b = vectorstore.BM25K1, vectorstore.BM25B
 	mean := float64(f.length) / float64(f.count)
 	for _, t := range f.texts {
 		for i, n := range t.counts {
-			if n == 0 {
-				continue
-			}
-			rarity := math.Log(1 + (float64(f.count-f.with[i])+0.5)/(float64(f.with[i])+0.5))
-			often := float64(n) * (bm25K1 + 1) / (float64(n) + bm25K1*(1-bm25B+bm25B*float64(t.length)/mean))
-			scores[t.entry] += f.weight * rarity * often
+			often := float64(n) / (float64(n) + k1*(1-b+b*float64(t.length)/mean))
+			scores[t.entry] += f.weight * rarities[i] * often
 		}
 	}
-}
-
-func words(text string) []string {
-	return strings.FieldsFunc(strings.ToLower(text), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsNumber(r) })
 }

@@ -254,28 +254,29 @@ func (s *Store) Get(ctx context.Context, r []vectorstore.Ref) ([]*vectorstore.Ob
 	out := make([]*vectorstore.Object, len(r))
 	for i, e := range entries {
 		if e != nil {
-			out[i] = e.copy()
+			o := clone(e.Object)
+			out[i] = &o
 		}
 	}
 	return out, nil
 }
 
-func (e *entry) copy() *vectorstore.Object {
-	o := e.Object
-	o.Inputs = maps.Clone(e.Inputs)
-	o.Properties = maps.Clone(e.Properties)
+// clone copies an object of the store's own.
+func clone(o vectorstore.Object) vectorstore.Object {
+	o.Inputs = maps.Clone(o.Inputs)
+	o.Properties = maps.Clone(o.Properties)
 	for name, v := range o.Properties {
 		o.Properties[name], _ = vectorstore.Value(v) // a deep copy of what Value made, which it accepts
 	}
-	o.Vectors = maps.Clone(e.Vectors)
+	o.Vectors = maps.Clone(o.Vectors)
 	for name, v := range o.Vectors {
 		o.Vectors[name] = slices.Clone(v)
 	}
-	o.MultiVectors = maps.Clone(e.MultiVectors)
+	o.MultiVectors = maps.Clone(o.MultiVectors)
 	for name, v := range o.MultiVectors {
 		o.MultiVectors[name] = cloneAll(v)
 	}
-	return &o
+	return o
 }
 
 // dot keeps four sums, so that an addition need not wait for the one before it. a and b are of one length.

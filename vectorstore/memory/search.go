@@ -17,14 +17,13 @@ func (s *Store) Search(ctx context.Context, q vectorstore.Query) ([]vectorstore.
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	found, err := s.search(q)
+	out, err := s.search(q)
 	if err != nil {
 		return nil, fmt.Errorf("memory: search: %w", err)
 	}
-	found = found[min(q.Offset, len(found)):]
-	out := make([]vectorstore.Match, len(found))
-	for i, c := range found {
-		out[i] = vectorstore.Match{Object: *c.copy(), Distance: float32(c.distance), Score: float32(c.score)}
+	out = out[min(q.Offset, len(out)):min(size(q), len(out))]
+	for i := range out {
+		out[i].Object = clone(out[i].Object)
 	}
 	return vectorstore.Grouped(out, q.GroupBy), nil
 }
@@ -54,7 +53,8 @@ func (b *best) add(c candidate) {
 	}
 }
 
-func (s *Store) search(q vectorstore.Query) ([]candidate, error) {
+// search returns matches with the store's own objects, the best first: all or those that are needed.
+func (s *Store) search(q vectorstore.Query) ([]vectorstore.Match, error) {
 	if err := q.Check(); err != nil {
 		return nil, err
 	}
@@ -71,19 +71,24 @@ func (s *Store) search(q vectorstore.Query) ([]candidate, error) {
 	if err != nil {
 		return nil, err
 	}
-	var found []candidate
 	switch {
 	case len(targets) > 0 && q.Text == "":
-		found = s.near(q, targets, matches)
+		return sorted(s.near(q, targets, matches)), nil
 	case len(targets) > 0:
-		found = fuse(q, s.near(q, targets, matches), s.keywords(q, matches))
+		return vectorstore.Fuse(q, sorted(s.near(q, targets, matches)), sorted(s.keywords(q, matches))), nil
 	case q.Text != "":
-		found = s.keywords(q, matches)
-	default:
-		found = s.listed(q, matches)
+		return sorted(s.keywords(q, matches)), nil
 	}
+	return sorted(s.listed(q, matches)), nil
+}
+
+func sorted(found []candidate) []vectorstore.Match {
 	slices.SortFunc(found, candidate.compare)
-	return found[:min(len(found), size(q))], nil
+	out := make([]vectorstore.Match, len(found))
+	for i, c := range found {
+		out[i] = vectorstore.Match{Object: c.Object, Distance: float32(c.distance), Score: float32(c.score)}
+	}
+	return out
 }
 
 // size is how many matches are needed, those before the offset among them.
@@ -199,7 +204,7 @@ func combine(how vectorstore.Combination, targets []target, all []candidate, dis
 	n := len(targets)
 	if how == vectorstore.RelativeScore {
 		for t := range targets {
-			scale(len(all), 1, func(i int) *float64 { return &distances[i*n+t] })
+			scale(len(all), func(i int) *float64 { return &distances[i*n+t] })
 		}
 	}
 	for i := range all {
@@ -221,50 +226,15 @@ func combine(how vectorstore.Combination, targets []target, all []candidate, dis
 	}
 }
 
-// scale brings n values to 0 to 1. Where all are equal, they are same.
-func scale(n int, same float64, at func(i int) *float64) {
-	if n == 0 {
-		return
-	}
+// scale brings n values to 0 to 1. Where all are equal, they are 1.
+func scale(n int, at func(i int) *float64) {
 	low, high := math.Inf(1), math.Inf(-1)
 	for i := range n {
 		low, high = min(low, *at(i)), max(high, *at(i))
 	}
 	for i := range n {
 		if *at(i) = (*at(i) - low) / (high - low); high == low {
-			*at(i) = same
+			*at(i) = 1
 		}
 	}
-}
-
-// fuse makes one list of what is near and what has the keywords, with scores alone.
-func fuse(q vectorstore.Query, near, keywords []candidate) []candidate {
-	alpha := cmp.Or(q.Alpha, vectorstore.DefaultAlpha)
-	if !q.RankedFusion { // the best is 1, the worst 0; where all are as good, each is the best
-		scale(len(near), 0, func(i int) *float64 { return &near[i].distance })
-		scale(len(keywords), 1, func(i int) *float64 { return &keywords[i].score })
-	}
-	scores := map[*entry]float64{}
-	slices.SortFunc(near, candidate.compare)
-	slices.SortFunc(keywords, candidate.compare)
-	const ranks = 60 // as is usual, so that the first ranks do not decide alone
-	for i, c := range near {
-		part := 1 - c.distance
-		if q.RankedFusion {
-			part = 1 / float64(ranks+i+1)
-		}
-		scores[c.entry] += alpha * part
-	}
-	for i, c := range keywords {
-		part := c.score
-		if q.RankedFusion {
-			part = 1 / float64(ranks+i+1)
-		}
-		scores[c.entry] += (1 - alpha) * part
-	}
-	out := make([]candidate, 0, len(scores))
-	for e, score := range scores {
-		out = append(out, candidate{entry: e, score: score})
-	}
-	return out
 }

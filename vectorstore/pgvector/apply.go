@@ -20,10 +20,13 @@ import (
 func (s *Store) statements() (put, replace string) {
 	columns := []string{"tenant", "id", "version", "deleted", "properties", "kinds", "inputs"}
 	given := []string{"$1::text", "$2::text::uuid", "$3::text", "$4::boolean", "$5::jsonb", "$6::jsonb", "$7::jsonb"}
-	for i, v := range s.vectors {
-		columns, given = append(columns, quoted(v.Name)), append(given, v.cast(fmt.Sprintf("$%d", fixedArgs+1+i)))
+	for _, v := range s.vectors {
+		columns, given = append(columns, quoted(v.Name)), append(given, v.cast(fmt.Sprintf("$%d", len(given)+1)))
 	}
-	more := fixedArgs + len(s.vectors)
+	for _, t := range s.texts {
+		columns, given = append(columns, quoted(t.words())), append(given, fmt.Sprintf("$%d::bigint[]", len(given)+1))
+	}
+	more := len(columns)
 	mentioned, merge, blank := fmt.Sprintf("$%d", more+1), fmt.Sprintf("$%d", more+2), fmt.Sprintf("$%d", more+3)
 	version := fmt.Sprintf("$%d", more+4)
 	merges := "(" + merge + " AND NOT t.deleted)" // and there is something to keep
@@ -33,8 +36,8 @@ func (s *Store) statements() (put, replace string) {
 		"kinds":      "true THEN (t.kinds - " + mentioned + "::text[]) || EXCLUDED.kinds",
 		"inputs":     "true THEN (t.inputs - " + blank + "::text[]) || EXCLUDED.inputs",
 	}
-	for i, v := range s.vectors {
-		kept[quoted(v.Name)] = fmt.Sprintf("NOT $%d::boolean THEN t.%s", more+5+i, quoted(v.Name))
+	for i, c := range columns[fixedArgs:] {
+		kept[c] = fmt.Sprintf("NOT $%d::boolean THEN t.%s", more+5+i, c)
 	}
 	var merged, replaced []string
 	for _, c := range columns[2:] {
@@ -53,7 +56,7 @@ func (s *Store) statements() (put, replace string) {
 	return put, insert + conflict + strings.Join(replaced, ", ")
 }
 
-// fixedArgs is how many arguments stand before the vectors.
+// fixedArgs is how many arguments stand before the vectors, and after these the texts.
 const fixedArgs = 7
 
 // put is a mutation as it is sent, with its place among those of the call.
@@ -114,7 +117,7 @@ func (s *Store) send(ctx context.Context, puts []*put, errs []error) {
 	batch := &pgx.Batch{}
 	for _, p := range puts {
 		if p.whole {
-			batch.Queue(s.replace, p.args[:fixedArgs+len(s.vectors)]...)
+			batch.Queue(s.replace, p.args[:fixedArgs+len(s.vectors)+len(s.texts)]...)
 		} else {
 			batch.Queue(s.put, p.args...)
 		}
@@ -162,9 +165,13 @@ func (s *Store) parse(m *vectorstore.Mutation, expected *string) (*put, error) {
 	}
 	properties, kinds, inputs := map[string]any{}, map[string]any{}, map[string]string{}
 	mentioned, blank := []string{}, []string{} // no nil, which would be a NULL
-	vectors, named := make([]any, len(s.vectors)), make([]any, len(s.vectors))
-	for i := range s.vectors {
-		vectors[i], named[i] = reals(nil), false
+	vectors, texts := make([]any, len(s.vectors)), make([]any, len(s.texts))
+	named := make([]any, len(vectors)+len(texts)) // which of them a Merge does not keep
+	for i := range vectors {
+		vectors[i] = reals(nil)
+	}
+	for i := range named {
+		named[i] = false
 	}
 	var err error
 	switch m.Action {
@@ -178,22 +185,26 @@ func (s *Store) parse(m *vectorstore.Mutation, expected *string) (*put, error) {
 		if err := s.parseVectors(o, vectors, named); err != nil {
 			return nil, err
 		}
+		for i, t := range s.texts {
+			property, there := o.Properties[t.Name]
+			texts[i], named[len(vectors)+i] = t.of(property), there
+		}
 	case vectorstore.Delete:
 	default:
 		return nil, vectorstore.Permanent(fmt.Errorf("unknown action %v", m.Action))
 	}
-	var texts [3]string
+	var encoded [3]string
 	for i, v := range []any{properties, kinds, inputs} {
 		text, err := json.Marshal(v)
 		if err != nil {
 			return nil, vectorstore.Permanent(err)
 		}
-		texts[i] = string(text)
+		encoded[i] = string(text)
 	}
 	merge := m.Action == vectorstore.Merge
 	p := &put{ref: o.Ref, whole: !merge && expected == nil}
-	p.args = []any{o.Tenant, string(o.ID), o.Version, m.Action == vectorstore.Delete, texts[0], texts[1], texts[2]}
-	p.args = slices.Concat(p.args, vectors, []any{mentioned, merge, blank, expected}, named)
+	p.args = []any{o.Tenant, string(o.ID), o.Version, m.Action == vectorstore.Delete, encoded[0], encoded[1], encoded[2]}
+	p.args = slices.Concat(p.args, vectors, texts, []any{mentioned, merge, blank, expected}, named)
 	return p, nil
 }
 

@@ -15,6 +15,10 @@ type Options struct {
 	Table string
 	// Vectors are the named vectors, each a column of its name.
 	Vectors []Vector
+	// Searchable are the properties that a Query's Text finds by keywords. Each has a column of its words, and two indexes. One that is
+	// added to a table is filled from the rows that are there. Whatever Store is opened from then on keeps those that the table has.
+	// Default: none, which costs nothing.
+	Searchable []Text
 	// FilterIndex makes an index (GIN) of the properties, for filters by Equal, ContainsAny and ContainsAll.
 	FilterIndex bool
 	// OpenOnly makes New create and change nothing: what is missing is an error ([ErrTable]).
@@ -47,6 +51,10 @@ const (
 
 func (o Options) withDefaults() Options {
 	o.Vectors = slices.Clone(o.Vectors)
+	o.Searchable = slices.Clone(o.Searchable)
+	for i := range o.Searchable {
+		o.Searchable[i] = o.Searchable[i].withDefaults()
+	}
 	o.MaxBatch = cmp.Or(o.MaxBatch, 500)
 	return o
 }
@@ -63,6 +71,14 @@ func (o Options) validate() error {
 	}
 	if err := o.validateVectors(); err != nil {
 		fault("Vectors: %w", err)
+	}
+	for i, t := range o.Searchable {
+		if err := t.validate(); err != nil {
+			fault("Searchable: %.64q %w", t.Name, err)
+		}
+		if slices.ContainsFunc(o.Searchable[:i], func(other Text) bool { return other.Name == t.Name }) {
+			fault("Searchable: %.64q is there twice", t.Name)
+		}
 	}
 	if o.MaxBatch < 1 {
 		fault("MaxBatch is %d, must be at least 1", o.MaxBatch)
@@ -92,8 +108,8 @@ func (v Vector) validate() error {
 	switch {
 	case v.Name == "" || len(v.Name) > maxNameBytes || !utf8.ValidString(v.Name) || strings.ContainsRune(v.Name, 0):
 		return fmt.Errorf("is not a name of at most %d bytes", maxNameBytes)
-	case slices.Contains(ownColumns, v.Name):
-		return errors.New("is a column of the store's own")
+	case slices.Contains(ownColumns, v.Name) || strings.Contains(v.Name, ":"):
+		return errors.New("is, or may be, a column of the store's own")
 	case v.Dimensions < 1 || v.Dimensions > maxDimensions || v.HNSW && v.Dimensions > maxIndexedDimensions:
 		return fmt.Errorf("has %d dimensions; pgvector takes 1 to %d, and %d in an index", v.Dimensions, maxDimensions, maxIndexedDimensions)
 	case v.Multi && v.HNSW:

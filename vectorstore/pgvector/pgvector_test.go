@@ -3,6 +3,7 @@ package pgvector_test
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -46,6 +47,11 @@ func suiteOptions(hnsw bool) pgvector.Options {
 	}
 	for name, dims := range storetest.MultiVectors() {
 		o.Vectors = append(o.Vectors, pgvector.Vector{Name: name, Dimensions: dims, Multi: true})
+	}
+	for _, p := range storetest.Properties() {
+		if strings.HasPrefix(p.Type, "text") {
+			o.Searchable = append(o.Searchable, pgvector.Text{Name: p.Name})
+		}
 	}
 	return o
 }

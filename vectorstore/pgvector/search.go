@@ -13,52 +13,94 @@ import (
 	"github.com/tidemark-go/tidemark/vectorstore"
 )
 
-// Search looks near vectors or an object, and lists: exactly, or by the index where the vector has one and is the only one that is
-// compared. Postgres has no BM25 and no Autocut: a Text is [vectorstore.ErrUnsupported].
+// Search answers every part of a query but Autocut: exactly, or by the index where the vector has one and is the only one that is
+// compared. A Text needs properties that are [Options].Searchable.
 func (s *Store) Search(ctx context.Context, q vectorstore.Query) ([]vectorstore.Match, error) {
 	if err := q.Check(); err != nil {
 		return nil, failed("search", err)
 	}
-	switch {
-	case q.Text != "":
-		return nil, failed("search", vectorstore.Unsupported("Text: Postgres has no BM25"))
-	case q.Autocut > 0:
+	if q.Autocut > 0 {
 		return nil, failed("search", vectorstore.Unsupported("Autocut"))
 	}
 	targets, err := s.targets(ctx, q)
 	if err != nil {
 		return nil, failed("search", err)
 	}
-	b := &selection{store: s}
-	statement, err := b.statement(q, targets)
-	if err != nil {
-		return nil, failed("search", err)
+	list := func(tx pgx.Tx, q vectorstore.Query) ([]vectorstore.Match, error) { return s.list(ctx, tx, q, targets) }
+	if q.Text != "" {
+		list = func(tx pgx.Tx, q vectorstore.Query) ([]vectorstore.Match, error) { return s.withKeywords(ctx, tx, q) }
+	}
+	if q.Text != "" && len(targets) > 0 {
+		list = func(tx pgx.Tx, q vectorstore.Query) ([]vectorstore.Match, error) {
+			return s.hybrid(ctx, tx, q, targets)
+		}
 	}
 	var out []vectorstore.Match
-	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
-		if len(targets) == 1 && s.vectors[s.vector(targets[0].Vector)].HNSW {
-			if err := tune(ctx, tx, limit(q)+q.Offset); err != nil {
-				return err
-			}
-		}
-		rows, err := tx.Query(ctx, statement, b.args...)
-		if err != nil {
-			return err
-		}
-		out, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (vectorstore.Match, error) {
-			var distance float64
-			o, err := s.scan(row, &distance)
-			if err != nil {
-				return vectorstore.Match{}, err
-			}
-			return vectorstore.Match{Object: *o, Distance: float32(distance)}, nil
-		})
+	// What several statements see is of one moment.
+	err = pgx.BeginTxFunc(ctx, s.pool, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		out, err = list(tx, q)
 		return err
 	})
 	if err != nil {
 		return nil, failed("search", err)
 	}
 	return vectorstore.Grouped(out, q.GroupBy), nil
+}
+
+// list returns what is near, or what is listed.
+func (s *Store) list(ctx context.Context, tx pgx.Tx, q vectorstore.Query, targets []vectorstore.Target) ([]vectorstore.Match, error) {
+	b := &selection{store: s}
+	statement, err := b.statement(q, targets)
+	if err != nil {
+		return nil, err
+	}
+	if len(targets) == 1 && s.vectors[s.vector(targets[0].Vector)].HNSW {
+		if err := tune(ctx, tx, limit(q)+q.Offset); err != nil {
+			return nil, err
+		}
+	}
+	return s.ask(ctx, tx, statement, b.args)
+}
+
+func (s *Store) withKeywords(ctx context.Context, tx pgx.Tx, q vectorstore.Query) ([]vectorstore.Match, error) {
+	b := &selection{store: s}
+	statement, err := b.keywords(q)
+	if err != nil {
+		return nil, err
+	}
+	return s.ask(ctx, tx, statement, b.args)
+}
+
+func (s *Store) hybrid(ctx context.Context, tx pgx.Tx, q vectorstore.Query, targets []vectorstore.Target) ([]vectorstore.Match, error) {
+	all := q
+	all.Limit, all.Offset = q.HybridDepth(), 0
+	near, err := s.list(ctx, tx, all, targets)
+	if err != nil {
+		return nil, err
+	}
+	keywords, err := s.withKeywords(ctx, tx, all)
+	if err != nil {
+		return nil, err
+	}
+	fused := vectorstore.Fuse(q, near, keywords)
+	return fused[min(q.Offset, len(fused)):min(q.Offset+limit(q), len(fused))], nil
+}
+
+// ask returns what a SELECT of the columns of an object, and of its distance and score, finds.
+func (s *Store) ask(ctx context.Context, tx pgx.Tx, statement string, args []any) ([]vectorstore.Match, error) {
+	rows, err := tx.Query(ctx, statement, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (vectorstore.Match, error) {
+		var distance float64
+		var score float32
+		o, err := s.scan(row, &distance, &score)
+		if err != nil {
+			return vectorstore.Match{}, err
+		}
+		return vectorstore.Match{Object: *o, Distance: float32(distance), Score: score}, nil
+	})
 }
 
 // tune makes an index look at enough for n matches, and go on where a filter leaves too few.
@@ -123,7 +165,7 @@ func (b *selection) statement(q vectorstore.Query, targets []vectorstore.Target)
 	}
 	page := fmt.Sprintf(" LIMIT %d OFFSET %d", limit(q), q.Offset)
 	if len(targets) == 0 {
-		return "SELECT " + b.store.read + ", 0::float8 AS distance FROM " + b.store.table + " AS t WHERE " + strings.Join(where, " AND ") +
+		return "SELECT " + b.store.read + ", 0::float8 AS distance, 0::real AS score FROM " + b.store.table + " AS t WHERE " + strings.Join(where, " AND ") +
 			" ORDER BY t.id" + page, nil
 	}
 	each := make([]string, len(targets))
@@ -141,12 +183,12 @@ func (b *selection) statement(q vectorstore.Query, targets []vectorstore.Target)
 		if q.MaxDistance > 0 {
 			where = append(where, "("+each[0]+")::real <= "+b.arg(q.MaxDistance)+"::float8")
 		}
-		return "SELECT " + b.store.read + ", " + each[0] + " AS distance FROM " + b.store.table + " AS t WHERE " +
+		return "SELECT " + b.store.read + ", " + each[0] + " AS distance, 0::real AS score FROM " + b.store.table + " AS t WHERE " +
 			strings.Join(where, " AND ") + " ORDER BY " + each[0] + ", t.id" + page, nil
 	}
 	inner := "SELECT *, " + b.combined(q.Combine, targets, each) + " AS distance FROM " + b.store.table + " WHERE " +
 		strings.Join(where, " AND ")
-	outer := "SELECT " + b.store.read + ", distance FROM (" + inner + ") AS t"
+	outer := "SELECT " + b.store.read + ", distance, 0::real AS score FROM (" + inner + ") AS t"
 	if q.MaxDistance > 0 {
 		outer += " WHERE distance::real <= " + b.arg(q.MaxDistance) + "::float8"
 	}
@@ -207,13 +249,19 @@ func (b *selection) filter(f vectorstore.Filter) (string, error) {
 			joined = " OR "
 		}
 		return "(" + strings.Join(parts, joined) + ")", nil
+	case vectorstore.OperatorNot:
+		part, err := b.filter(f.Filters[0])
+		return "NOT coalesce(" + part + ", false)", err
+	}
+	if err := checkText(f.Property); err != nil {
+		return "", fmt.Errorf("filter: %w", err)
+	}
+	if f.Operator == vectorstore.OperatorIsNull {
+		return "coalesce(properties->" + b.arg(f.Property) + `::text, 'null') IN ('null', '""', '[]')`, nil
 	}
 	v, err := f.Operand()
 	if err != nil {
 		return "", err
-	}
-	if err := checkText(f.Property); err != nil {
-		return "", fmt.Errorf("filter: %w", err)
 	}
 	condition, err := b.comparison(f, v)
 	if err != nil {
@@ -224,7 +272,7 @@ func (b *selection) filter(f vectorstore.Filter) (string, error) {
 
 // comparators are those of JSON paths.
 var comparators = map[vectorstore.Operator]string{
-	vectorstore.OperatorEqual: "==", vectorstore.OperatorNotEqual: "==", vectorstore.OperatorLess: "<",
+	vectorstore.OperatorEqual: "==", vectorstore.OperatorLess: "<",
 	vectorstore.OperatorLessOrEqual: "<=", vectorstore.OperatorGreater: ">", vectorstore.OperatorGreaterOrEqual: ">=",
 	vectorstore.OperatorContainsAny: "==", vectorstore.OperatorContainsAll: "==",
 }
@@ -251,8 +299,6 @@ func (b *selection) comparison(f vectorstore.Filter, v any) (string, error) {
 		conditions[i] = "@ " + comparators[f.Operator] + " " + value
 	}
 	switch f.Operator {
-	case vectorstore.OperatorNotEqual:
-		return "NOT coalesce(" + b.path(f.Property, conditions[0]) + ", false)", nil
 	case vectorstore.OperatorContainsAll:
 		for i := range conditions {
 			conditions[i] = b.path(f.Property, conditions[i])

@@ -20,6 +20,7 @@ type Store struct {
 	pool     *pgxpool.Pool
 	table    string   // quoted
 	vectors  []Vector // in the order of the options
+	texts    []Text   // those of the options first, and all that the table has
 	maxBatch int
 	put      string // the statement that makes any mutation
 	replace  string // the one that makes a mutation that keeps nothing
@@ -46,11 +47,11 @@ func New(ctx context.Context, pool *pgxpool.Pool, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{pool: pool, table: pgx.Identifier(o.identifier()).Sanitize(), vectors: o.Vectors, maxBatch: o.MaxBatch}
-	s.put, s.replace = s.statements()
-	s.read = s.readColumns()
 	if err := s.ensure(ctx, o); err != nil {
 		return nil, fmt.Errorf("pgvector: table %s: %w", s.table, err)
 	}
+	s.put, s.replace = s.statements()
+	s.read = s.readColumns()
 	return s, nil
 }
 
@@ -143,7 +144,7 @@ func (s *Store) scan(row pgx.CollectableRow, more ...any) (*vectorstore.Object, 
 	if o.ID = vectorstore.ID(id); o.Deleted {
 		return &o, nil
 	}
-	if err := fill(&o, properties, kinds, inputs); err != nil {
+	if err := decodeInto(&o, properties, kinds, inputs); err != nil {
 		return nil, objectError(o.ID, err)
 	}
 	o.Vectors = map[string][]float32{}
@@ -163,7 +164,7 @@ func (s *Store) scan(row pgx.CollectableRow, more ...any) (*vectorstore.Object, 
 	return &o, nil
 }
 
-func fill(o *vectorstore.Object, properties, kinds, inputs []byte) error {
+func decodeInto(o *vectorstore.Object, properties, kinds, inputs []byte) error {
 	values, err := decode(properties)
 	if err != nil {
 		return err

@@ -51,6 +51,9 @@ func (o Options) columns() []column {
 	for _, v := range o.Vectors {
 		out = append(out, v.column())
 	}
+	for _, t := range o.Searchable {
+		out = append(out, t.columns()...)
+	}
 	return out
 }
 
@@ -76,6 +79,12 @@ func (s *Store) ensure(ctx context.Context, o Options) error {
 		have, err := s.columns(ctx, tx)
 		if err != nil {
 			return err
+		}
+		s.texts = slices.Clone(o.Searchable)
+		for _, t := range textsOf(have) {
+			if !slices.Contains(s.texts, t) {
+				s.texts = append(s.texts, t)
+			}
 		}
 		if len(have) == 0 && !o.OpenOnly {
 			return s.create(ctx, tx, o)
@@ -126,7 +135,7 @@ func (s *Store) fit(ctx context.Context, tx pgx.Tx, o Options, have map[string]s
 		kind := have[c.name]
 		switch {
 		case kind == c.kind:
-		case kind == "" && !o.OpenOnly && strings.HasPrefix(c.kind, "vector("):
+		case kind == "" && !o.OpenOnly && !slices.Contains(ownColumns, c.name):
 			if _, err := tx.Exec(ctx, "ALTER TABLE "+s.table+" ADD COLUMN "+c.declaration()); err != nil {
 				return err
 			}
@@ -138,6 +147,13 @@ func (s *Store) fit(ctx context.Context, tx pgx.Tx, o Options, have map[string]s
 	}
 	if err := errors.Join(errs...); err != nil || o.OpenOnly {
 		return err
+	}
+	for _, t := range o.Searchable {
+		if have[t.words()] == "" {
+			if err := s.fillWords(ctx, tx, t); err != nil {
+				return fmt.Errorf("filling %q: %w", t.words(), err)
+			}
+		}
 	}
 	return s.index(ctx, tx, o)
 }
@@ -164,6 +180,17 @@ func (s *Store) index(ctx context.Context, tx pgx.Tx, o Options) error {
 		}
 		if _, err := tx.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("vector %d: %w", i, err)
+		}
+	}
+	for _, t := range o.Searchable {
+		for what, on := range map[string]string{
+			"words":  " USING gin (" + quoted(t.words()) + ")",
+			"length": " (tenant, " + quoted(t.length()) + ") WHERE NOT deleted", // by which the mean length is read without the rows
+		} {
+			index := name(fmt.Sprintf("_%08x_%s", hash(t.words()), what))
+			if _, err := tx.Exec(ctx, "CREATE INDEX IF NOT EXISTS "+index+" ON "+s.table+on); err != nil {
+				return fmt.Errorf("property %q: %w", t.Name, err)
+			}
 		}
 	}
 	if !o.FilterIndex {

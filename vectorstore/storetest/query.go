@@ -90,6 +90,11 @@ func queryFilters(t *testing.T, s vectorstore.Store) {
 		"all, one is lacking": {vectorstore.ContainsAll("tags", []string{"2", "5"}), nil},
 		"ids":                 {vectorstore.IDs(ref(2).ID, ref(6).ID, ref(7).ID, ref(99).ID), []int{2, 6}},
 		"and":                 {vectorstore.And(vectorstore.Equal("ok", true), vectorstore.Greater("qty", 1)), []int{3, 5}},
+		"not":                 {vectorstore.Not(vectorstore.And(vectorstore.Greater("qty", 1), vectorstore.Equal("ok", false))), []int{1, 3, 5, 6}},
+		"not any":             {vectorstore.Not(vectorstore.ContainsAny("qty", []int{1, 3})), []int{2, 4, 5, 6}},
+		"not less, and there": {vectorstore.And(vectorstore.Not(vectorstore.Less("qty", 3)), vectorstore.Not(vectorstore.Equal("title", "title 4"))), []int{3, 5, 6}},
+		"not not":             {vectorstore.Not(vectorstore.NotEqual("qty", 3)), []int{3}},
+		"not these ids":       {vectorstore.Not(vectorstore.IDs(ref(2).ID, ref(99).ID)), []int{1, 3, 4, 5, 6}},
 		"or":                  {vectorstore.Or(vectorstore.Equal("qty", 1), vectorstore.And(vectorstore.Equal("ok", false), vectorstore.Less("price", 3))), []int{1, 2}},
 	} {
 		got, answered := ask(t, s, vectorstore.Query{Filter: tt.f})
@@ -99,6 +104,39 @@ func queryFilters(t *testing.T, s vectorstore.Store) {
 		q := vectorstore.Query{Vector: TextVector, Near: unit(TextDimensions, 0), Filter: tt.f} // the nearer, the less its number
 		finds(t, s, name+", near", q, tt.want...)
 	}
+}
+
+func queryNulls(t *testing.T, s vectorstore.Store) {
+	var m []vectorstore.Mutation
+	for n := 1; n <= 7; n++ {
+		o := full(n)
+		o.Properties["body"] = "some words"
+		m = append(m, upsert(o))
+	}
+	for name, nothing := range map[string]any{"title": "", "tags": []string{}, "qty": nil, "at": nil} {
+		m[1].Object.Properties[name] = nothing
+	}
+	m[2].Object.Properties = nil
+	apply(t, s, m...)
+	apply(t, s, merge(vectorstore.Object{Ref: ref(4), Properties: map[string]any{"title": nil, "price": nil, "qty": int64(0), "ok": false}}))
+	apply(t, s, upsert(full(5)), upsert(full(6)), remove(7, "x")) // 5 and 6 have no body any more
+	for name, want := range map[string][]int{
+		"title": {2, 3, 4}, "qty": {2, 3}, "price": {3, 4}, "ok": {3}, "at": {2, 3}, "tags": {2, 3}, "body": {3, 5, 6},
+	} {
+		for _, there := range []bool{false, true} {
+			f := vectorstore.IsNull(name)
+			if there {
+				f = vectorstore.Not(f)
+				want = slices.DeleteFunc([]int{1, 2, 3, 4, 5, 6}, func(n int) bool { return slices.Contains(want, n) })
+			}
+			found, answered := ask(t, s, vectorstore.Query{Filter: f})
+			if answered && !slices.Equal(sorted(found), idsOf(want...)) {
+				t.Errorf("%s is there: %v: found %v, want %v", name, there, sorted(found), idsOf(want...))
+			}
+		}
+	}
+	f := vectorstore.And(vectorstore.Not(vectorstore.Equal("qty", 1)), vectorstore.Not(vectorstore.IsNull("qty")))
+	finds(t, s, "another value", vectorstore.Query{Vector: TextVector, Near: unit(TextDimensions, 0), Filter: f}, 4, 5, 6)
 }
 
 // queryLargeIntegers compares integers that have no float64 of their own, where the store holds them.
@@ -310,6 +348,29 @@ func queryKeywords(t *testing.T, s vectorstore.Store) {
 	}
 }
 
+// queryKeywordsAfterWrites says that words are found where they are, and nowhere that they were.
+func queryKeywordsAfterWrites(t *testing.T, s vectorstore.Store) {
+	o := func(n int, title string, tags ...string) vectorstore.Object {
+		o := full(n)
+		o.Properties["title"], o.Properties["tags"] = title, tags
+		return o
+	}
+	apply(t, s, upsert(o(1, "red tent")), upsert(o(2, "green tent", "camp")), upsert(o(3, "mug")), upsert(o(4, "tent")))
+	apply(t, s, upsert(o(1, "blue boat")), merge(vectorstore.Object{Ref: ref(2), Properties: map[string]any{"title": "Zelt"}}), remove(4, "x"))
+	apply(t, s, merge(vectorstore.Object{Ref: ref(3), Properties: map[string]any{"tags": []string{"cup", "Camp"}}}))
+	without := full(5)
+	without.Properties = map[string]any{"title": nil}
+	apply(t, s, upsert(o(5, "lamp")), upsert(without))
+	for text, want := range map[string][]int{"tent": nil, "red": nil, "boat": {1}, "zelt": {2}, "camp": {2, 3}, "mug CUP": {3}, "lamp": nil} {
+		found, answered := ask(t, s, vectorstore.Query{Text: text})
+		if answered && !slices.Equal(sorted(found), idsOf(want...)) {
+			t.Errorf("%s: found %v, want %v", text, sorted(found), idsOf(want...))
+		}
+	}
+	apply(t, s, merge(vectorstore.Object{Ref: ref(3), Properties: map[string]any{"title": nil}}))
+	finds(t, s, "what was cleared", vectorstore.Query{Text: "mug"})
+}
+
 func queryInvalid(t *testing.T, s vectorstore.Store) {
 	apply(t, s, upsert(full(1)))
 	near := func(change func(*vectorstore.Query)) vectorstore.Query {
@@ -345,8 +406,17 @@ func queryInvalid(t *testing.T, s vectorstore.Store) {
 		"like a number": near(func(q query) {
 			q.Filter = vectorstore.Filter{Operator: vectorstore.OperatorLike, Property: "title", Value: 1}
 		}),
-		"operator":    near(func(q query) { q.Filter.Operator = 99 }),
-		"no property": near(func(q query) { q.Filter = vectorstore.Equal("", 1) }),
+		"not nothing": near(func(q query) { q.Filter = vectorstore.Not(vectorstore.Filter{}) }),
+		"not two": near(func(q query) {
+			q.Filter = vectorstore.And(vectorstore.IDs(ref(1).ID))
+			q.Filter.Operator, q.Filter.Filters = vectorstore.OperatorNot, []vectorstore.Filter{q.Filter, q.Filter}
+		}),
+		"null nothing":   near(func(q query) { q.Filter = vectorstore.IsNull("") }),
+		"weight of text": {Text: "a", Properties: []string{"title^heavy"}},
+		"no weight":      {Text: "a", Properties: []string{"title^0"}},
+		"text twice":     {Text: "a", Properties: []string{"title", "title^2"}},
+		"operator":       near(func(q query) { q.Filter.Operator = 99 }),
+		"no property":    near(func(q query) { q.Filter = vectorstore.Equal("", 1) }),
 	} {
 		if found, err := s.Search(t.Context(), q); err == nil || !itemerror.IsPermanent(err) {
 			t.Errorf("%s: error %v, found %v; want a permanent error", name, err, ids(found))

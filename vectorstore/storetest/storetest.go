@@ -34,10 +34,10 @@ type Property struct {
 }
 
 // Properties returns what the objects of the suite have. Their Go types, in this order: string, int64, float64, bool,
-// time.Time, []string.
+// time.Time, []string, string. A store that must be told so finds keywords in title, tags and body.
 func Properties() []Property {
 	return []Property{
-		{"title", "text"}, {"qty", "int"}, {"price", "number"}, {"ok", "bool"}, {"at", "date"}, {"tags", "text[]"},
+		{"title", "text"}, {"qty", "int"}, {"price", "number"}, {"ok", "bool"}, {"at", "date"}, {"tags", "text[]"}, {"body", "text"},
 	}
 }
 
@@ -90,7 +90,9 @@ func Run(t *testing.T, factory func(t *testing.T) vectorstore.Store) {
 		{"Query/Pages", queryPages},
 		{"Query/All", queryAll},
 		{"Query/Groups", queryGroups},
+		{"Query/Nulls", queryNulls},
 		{"Query/Keywords", queryKeywords},
+		{"Query/KeywordsAfterWrites", queryKeywordsAfterWrites},
 		{"Query/Invalid", queryInvalid},
 		{"Query/Random", queryRandom},
 		{"MultiVectors/Stored", multiStored},

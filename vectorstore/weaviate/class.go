@@ -22,8 +22,14 @@ type class struct {
 	VectorIndexConfig *indexConfig            `json:"vectorIndexConfig,omitempty"`
 	VectorConfig      map[string]vectorConfig `json:"vectorConfig,omitempty"`
 	Properties        []classProperty         `json:"properties"`
+	InvertedIndex     *invertedIndex          `json:"invertedIndexConfig,omitempty"`
 	Replication       *replication            `json:"replicationConfig,omitempty"`
 	MultiTenancy      multiTenancy            `json:"multiTenancyConfig"`
+}
+
+// invertedIndex is what properties are found by.
+type invertedIndex struct {
+	NullState bool `json:"indexNullState"`
 }
 
 type vectorConfig struct {
@@ -123,8 +129,9 @@ func (p classProperty) dataType() DataType {
 func (o Options) wanted() class {
 	c := class{
 		Class: o.Collection, VectorConfig: map[string]vectorConfig{}, Properties: []classProperty{versionColumn, inputsColumn},
-		Replication:  &replication{o.Replication.Factor, o.Replication.DeletionStrategy},
-		MultiTenancy: multiTenancy{o.Tenants, o.Tenants, o.Tenants},
+		InvertedIndex: &invertedIndex{NullState: true},
+		Replication:   &replication{o.Replication.Factor, o.Replication.DeletionStrategy},
+		MultiTenancy:  multiTenancy{o.Tenants, o.Tenants, o.Tenants},
 	}
 	for _, v := range o.Vectors {
 		c.VectorConfig[v.Name] = v.config()

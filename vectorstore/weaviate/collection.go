@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tidemark-go/tidemark/vectorstore"
 )
 
 // Vector is a named vector of a collection, made by the application (vectorizer none). One that a collection lacks is added
@@ -107,16 +109,15 @@ type Property struct {
 }
 
 // Tokenization is a way to cut texts, as Weaviate spells it. Servers have others for some languages, which work too.
-type Tokenization string
+type Tokenization = vectorstore.Tokenization
 
-// The ways to cut a text: into words in lower case, words in lower case at white space, words at white space, none, and
-// three letters at a time.
+// The ways to cut a text; see [vectorstore.Tokenization].
 const (
-	Word       Tokenization = "word"
-	Lowercase  Tokenization = "lowercase"
-	Whitespace Tokenization = "whitespace"
-	Field      Tokenization = "field"
-	Trigram    Tokenization = "trigram"
+	Word       = vectorstore.WordTokenization
+	Lowercase  = vectorstore.LowercaseTokenization
+	Whitespace = vectorstore.WhitespaceTokenization
+	Field      = vectorstore.FieldTokenization
+	Trigram    = vectorstore.TrigramTokenization
 )
 
 // DataType is a type of property, as Weaviate spells it.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"time"
 
 	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
@@ -11,9 +12,11 @@ import (
 	"github.com/tidemark-go/tidemark/vectorstore"
 )
 
+// operatorNot is OPERATOR_NOT, which the stubs of v1.27 do not know yet.
+const operatorNot pb.Filters_Operator = 15
+
 var operators = map[vectorstore.Operator]pb.Filters_Operator{
 	vectorstore.OperatorEqual:          pb.Filters_OPERATOR_EQUAL,
-	vectorstore.OperatorNotEqual:       pb.Filters_OPERATOR_NOT_EQUAL,
 	vectorstore.OperatorLess:           pb.Filters_OPERATOR_LESS_THAN,
 	vectorstore.OperatorLessOrEqual:    pb.Filters_OPERATOR_LESS_THAN_EQUAL,
 	vectorstore.OperatorGreater:        pb.Filters_OPERATOR_GREATER_THAN,
@@ -24,6 +27,8 @@ var operators = map[vectorstore.Operator]pb.Filters_Operator{
 	vectorstore.OperatorContainsAll:    pb.Filters_OPERATOR_CONTAINS_ALL,
 	vectorstore.OperatorAnd:            pb.Filters_OPERATOR_AND,
 	vectorstore.OperatorOr:             pb.Filters_OPERATOR_OR,
+	vectorstore.OperatorNot:            operatorNot,
+	vectorstore.OperatorIsNull:         pb.Filters_OPERATOR_IS_NULL,
 }
 
 // filterMessage returns a checked filter as it is sent, nil for the zero Filter. Values are converted to the type of their
@@ -33,7 +38,7 @@ func filterMessage(f vectorstore.Filter, known *schema) (*pb.Filters, error) {
 	switch f.Operator {
 	case vectorstore.OperatorNone:
 		return nil, nil
-	case vectorstore.OperatorAnd, vectorstore.OperatorOr:
+	case vectorstore.OperatorAnd, vectorstore.OperatorOr, vectorstore.OperatorNot:
 		out := &pb.Filters{Operator: operators[f.Operator]}
 		for _, part := range f.Filters {
 			m, err := filterMessage(part, known)
@@ -61,10 +66,26 @@ func filterMessage(f vectorstore.Filter, known *schema) (*pb.Filters, error) {
 	if e, array := p.dataType.element(); array {
 		element = e
 	}
+	if f.Operator == vectorstore.OperatorIsNull {
+		return nullMessage(out, f.Property, p, known)
+	}
 	if err := setValue(out, f, element); err != nil {
 		return nil, fmt.Errorf("filter: property %q: %w", f.Property, err)
 	}
 	return out, nil
+}
+
+// nullMessage asks for what is not among the objects that have the property: those that were stored before the collection got it are
+// not among those that lack it.
+func nullMessage(null *pb.Filters, name string, p *property, known *schema) (*pb.Filters, error) {
+	switch {
+	case !known.nulls:
+		return nil, vectorstore.Unsupported("IsNull: the collection was made without indexNullState, which Weaviate cannot add")
+	case p.indexes.filter != nil && !*p.indexes.filter, slices.Contains([]DataType{Geo, Object, ObjectArray, Blob, Phone}, p.dataType):
+		return nil, fmt.Errorf("filter: %w", valueError("property %q, of type %s, is in no index of nulls", name, p.dataType))
+	}
+	null.TestValue = &pb.Filters_ValueBoolean{ValueBoolean: false}
+	return &pb.Filters{Operator: operatorNot, Filters: []*pb.Filters{null}}, nil
 }
 
 // setValue puts the value where its type belongs.

@@ -64,6 +64,14 @@ func (s *Store) searchOnce(ctx context.Context, q vectorstore.Query) ([]vectorst
 	if err != nil {
 		return nil, err
 	}
+	if q.Text != "" {
+		out = out[min(q.Offset, len(out)):]
+	}
+	if _, finer := textProperties(q); finer && req.GetBm25Search() != nil {
+		for i := range out {
+			out[i].Score /= finerWeights
+		}
+	}
 	for i := range out {
 		out[i].Distance += float32(above)
 	}
@@ -170,9 +178,13 @@ func (s *Store) request(q vectorstore.Query, above float64) (*pb.SearchRequest, 
 		return nil, fmt.Errorf("weaviate: search: %w", err)
 	}
 	near := len(q.NearTargets()) > 0 || q.Object != ""
+	limit, offset := cmp.Or(q.Limit, vectorstore.DefaultLimit), q.Offset
+	if q.Text != "" { // the offset is ours, since the server takes Limit alone for how many of each list it must look at
+		limit, offset = limit+offset, 0
+	}
 	req := &pb.SearchRequest{
 		Tenant: q.Tenant,
-		Limit:  uint32(cmp.Or(q.Limit, vectorstore.DefaultLimit)), Offset: uint32(q.Offset), Autocut: uint32(q.Autocut),
+		Limit:  uint32(limit), Offset: uint32(offset), Autocut: uint32(q.Autocut),
 		Filters: filter, After: string(q.After),
 		Metadata: &pb.MetadataRequest{Uuid: true, Vector: q.WithVectors, Distance: near && q.Text == "", Score: q.Text != ""},
 	}
@@ -191,6 +203,7 @@ func (s *Store) request(q vectorstore.Query, above float64) (*pb.SearchRequest, 
 
 // look puts into req where q looks.
 func (s *Store) look(q vectorstore.Query, req *pb.SearchRequest, above float64) (err error) {
+	properties, _ := textProperties(q)
 	switch {
 	case q.Object != "":
 		req.NearObject, err = s.nearObject(q)
@@ -205,16 +218,33 @@ func (s *Store) look(q vectorstore.Query, req *pb.SearchRequest, above float64) 
 			break
 		}
 		req.HybridSearch = &pb.Hybrid{
-			Query: q.Text, Properties: q.Properties, Alpha: float32(cmp.Or(q.Alpha, vectorstore.DefaultAlpha)),
+			Query: q.Text, Properties: properties, Alpha: float32(cmp.Or(q.Alpha, vectorstore.DefaultAlpha)),
 			NearVector: vector, Targets: targets, FusionType: pb.Hybrid_FUSION_TYPE_RELATIVE_SCORE,
 		}
 		if q.RankedFusion {
 			req.HybridSearch.FusionType = pb.Hybrid_FUSION_TYPE_RANKED
 		}
 	case q.Text != "":
-		req.Bm25Search = &pb.BM25{Query: q.Text, Properties: q.Properties}
+		req.Bm25Search = &pb.BM25{Query: q.Text, Properties: properties}
 	}
 	return err
+}
+
+// finerWeights is by how much the weights of properties are multiplied where one is no integer, since server v1.35 takes that for 0.
+const finerWeights = 1_000_000
+
+// textProperties returns the properties that a text is searched for in as they are sent, and whether their weights are multiplied, as then
+// are the scores, of which those of a hybrid search are scaled anyway.
+func textProperties(q vectorstore.Query) (sent []string, finer bool) {
+	properties, _ := q.TextProperties() // which Check has seen
+	finer = slices.ContainsFunc(properties, func(p vectorstore.TextProperty) bool { return p.Weight != math.Trunc(p.Weight) })
+	if !finer {
+		return q.Properties, false
+	}
+	for _, p := range properties {
+		sent = append(sent, fmt.Sprintf("%s^%.0f", p.Name, max(1, p.Weight*finerWeights)))
+	}
+	return sent, true
 }
 
 func distance(q vectorstore.Query, above float64) *float64 {

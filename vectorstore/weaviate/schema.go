@@ -18,6 +18,7 @@ import (
 type schema struct {
 	properties map[string]*property
 	vectors    map[string]namedVector
+	nulls      bool // the collection knows which objects lack a property
 	// explicit asks for every property by its name; nil where asking for all leaves none out.
 	explicit *pb.PropertiesRequest
 }
@@ -48,6 +49,7 @@ func newProperties(in []classProperty) map[string]*property {
 
 func newSchema(c class) *schema {
 	s := &schema{properties: newProperties(c.Properties), vectors: make(map[string]namedVector, len(c.VectorConfig))}
+	s.nulls = c.InvertedIndex != nil && c.InvertedIndex.NullState
 	for name, v := range c.VectorConfig {
 		s.vectors[name] = namedVector{v.VectorIndexConfig.Distance, v.VectorIndexConfig.multi()}
 	}
