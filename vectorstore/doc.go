@@ -16,7 +16,8 @@
 //
 // Package weaviate has a Store on Weaviate, package pgvector one on Postgres, package memory one for tests, examples and small
 // collections; package storetest has the suite that all pass, and that yours can. One [Query] asks any of them: near vectors or an
-// object, for keywords, by filters, in groups, page by page. What a Store cannot answer is [ErrUnsupported].
+// object, for keywords (BM25), by filters, in groups, page by page, with the same distances and scores. What a Store cannot answer is
+// [ErrUnsupported].
 //
 // # What a batch does
 //

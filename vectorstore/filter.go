@@ -124,7 +124,7 @@ func IsNull(property string) Filter { return Filter{Operator: OperatorIsNull, Pr
 // maxFilterDepth bounds how deep filters may be nested.
 const maxFilterDepth = 32
 
-// Check returns a permanent error that is [ErrQuery] unless the filter is complete: properties have names, And and Or have
+// Check returns a permanent error that is [ErrQuery] unless the filter is complete: properties have names, And, Or and Not have
 // filters, ids are valid, nesting is at most 32 deep. It does not look at the values.
 func (f Filter) Check() error { return f.check(0) }
 
@@ -136,32 +136,38 @@ func (f Filter) check(depth int) error {
 		return queryError("filter: And, Or and Not take no zero Filter")
 	case depth > maxFilterDepth:
 		return queryError("filter: nested more than %d deep", maxFilterDepth)
-	case f.Operator == OperatorNone:
-		return nil
-	case f.Operator == OperatorIDs:
-		if len(f.IDs) == 0 {
-			return queryError("filter: no ids")
-		}
-		for _, id := range f.IDs {
-			if err := id.Check(); err != nil {
-				return fmt.Errorf("%w: filter: %w", ErrQuery, err)
-			}
-		}
-		return nil
 	case f.Operator == OperatorAnd || f.Operator == OperatorOr || f.Operator == OperatorNot:
-		if len(f.Filters) == 0 || f.Operator == OperatorNot && len(f.Filters) > 1 {
-			return queryError("filter: And and Or need a filter, Not one alone")
-		}
-		for _, part := range f.Filters {
-			if err := part.check(depth + 1); err != nil {
-				return err
-			}
-		}
-		return nil
-	case f.Property == "":
+		return f.checkParts(depth + 1)
+	case f.Operator == OperatorIDs:
+		return f.checkIDs()
+	case f.Operator != OperatorNone && f.Property == "":
 		return queryError("filter: no property")
 	case f.Operator == OperatorWithin && !(f.Metres > 0 && f.Metres <= math.MaxFloat32):
 		return queryError("filter: within %v metres", f.Metres)
+	}
+	return nil
+}
+
+func (f Filter) checkParts(depth int) error {
+	if len(f.Filters) == 0 || f.Operator == OperatorNot && len(f.Filters) > 1 {
+		return queryError("filter: And and Or need a filter, Not one alone")
+	}
+	for _, part := range f.Filters {
+		if err := part.check(depth); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f Filter) checkIDs() error {
+	if len(f.IDs) == 0 {
+		return queryError("filter: no ids")
+	}
+	for _, id := range f.IDs {
+		if err := id.Check(); err != nil {
+			return fmt.Errorf("%w: filter: %w", ErrQuery, err)
+		}
 	}
 	return nil
 }

@@ -7,6 +7,7 @@
 //	store, err := pgvector.New(ctx, pool, pgvector.Options{
 //		Table:   "product_index",
 //		Vectors: []pgvector.Vector{{Name: "text_vector", Dimensions: 384, HNSW: true}},
+//		Searchable: []pgvector.Text{{Name: "title"}},
 //	})
 //
 // New creates the table or checks it; see [Options]. It needs pgvector 0.8 or newer, and is tested with PostgreSQL 18.
@@ -23,6 +24,8 @@
 //	inputs        jsonb           Object.Inputs
 //	<vector>      vector(n)       a column for each named vector, NULL where the object has none
 //	              vector(n)[]     one for each multi-vector
+//	word:<name>   bigint[]        a column for each text that is Searchable: its words, each as the first 8 bytes of its SHA-256
+//	word:<name>:length            and how many they are; "word" is the tokenization
 //
 // Values are those of [vectorstore.Value] and come back as they were, integers of 64 bits too. Refused, each with
 // [vectorstore.ErrValue], are texts with a zero byte, which Postgres does not know, and dates beyond the years 0 to 9999; dates are
@@ -38,8 +41,20 @@
 // Searches near vectors compare every object of the tenant, exactly, or use the index of a vector with HNSW, which is approximate. It
 // is asked with ef_search as large as the matches that are wanted (40 at least, 1,000 at most) and goes on where a filter leaves too
 // few (iterative scan in strict order). Several vectors and multi-vectors are compared exactly. Filters are
-// conditions on the JSON; with [Options].FilterIndex those that compare for equality use an index. Postgres has no BM25, and what its
-// text search ranks by is something else: a Query with a Text is [vectorstore.ErrUnsupported], and so is Autocut.
+// conditions on the JSON; with [Options].FilterIndex those that compare for equality use an index. Autocut is
+// [vectorstore.ErrUnsupported].
+//
+// # Keywords
+//
+// A Query with a Text is answered with the scores that Weaviate gives, BM25 with the same words, by the texts that are
+// [Options].Searchable: from plain columns and indexes, without another extension. Their words are written with the object, so that what is
+// written is found by the next search, by words and by how many objects have each in its tenant. A search reads the texts that have one of
+// its words, whatever the Limit, and from an index how long all texts of the tenant are: with 100,000 texts of 30 words, 10 ms for rare
+// words, and 230 ms for two that are in half of them (BenchmarkKeywords).
+//
+// A property that becomes Searchable in a table that is there gets its column in New, which cuts the texts of all rows while it has the
+// table locked. A Store keeps whatever columns of words the table had when it was opened, also where its Options do not name them. So open
+// those again that write to a table when a text has become searchable; dropping the column ends it.
 //
 // # Errors
 //

@@ -15,9 +15,8 @@ type Options struct {
 	Table string
 	// Vectors are the named vectors, each a column of its name.
 	Vectors []Vector
-	// Searchable are the properties that a Query's Text finds by keywords. Each has a column of its words, and two indexes. One that is
-	// added to a table is filled from the rows that are there. Whatever Store is opened from then on keeps those that the table has.
-	// Default: none, which costs nothing.
+	// Searchable are the properties that a Query's Text finds by keywords. Each has a column of its words and two indexes, which New adds
+	// to a table that lacks them; see the package documentation. Default: those that the table has; none costs nothing.
 	Searchable []Text
 	// FilterIndex makes an index (GIN) of the properties, for filters by Equal, ContainsAny and ContainsAll.
 	FilterIndex bool

@@ -23,17 +23,21 @@ func options(table string, vectors ...pgvector.Vector) pgvector.Options {
 func TestNewRefuses(t *testing.T) {
 	v := pgvector.Vector{Name: "v", Dimensions: 2}
 	for want, o := range map[string]pgvector.Options{
-		"Table: \"\"":             options("", v),
-		"Table: \"a.\"":           options("a.", v),
-		"is not a name":           options(strings.Repeat("x", 40), v),
-		"there is none":           options("t"),
-		"\"v\" is there twice":    options("t", v, v),
-		"store's own":             options("t", pgvector.Vector{Name: "kinds", Dimensions: 2}),
-		"has 0 dimensions":        options("t", pgvector.Vector{Name: "v"}),
-		"has 2001 dimensions":     options("t", pgvector.Vector{Name: "v", Dimensions: 2001, HNSW: true}),
-		"negative MaxConnections": options("t", pgvector.Vector{Name: "v", Dimensions: 2, MaxConnections: -1}),
-		"MaxBatch is -1":          {Table: "t", Vectors: []pgvector.Vector{v}, MaxBatch: -1},
-		"needs a pool":            options("t", v),
+		"Table: \"\"":              options("", v),
+		"Table: \"a.\"":            options("a.", v),
+		"is not a name":            options(strings.Repeat("x", 40), v),
+		"there is none":            options("t"),
+		"\"v\" is there twice":     options("t", v, v),
+		"store's own":              options("t", pgvector.Vector{Name: "kinds", Dimensions: 2}),
+		"has 0 dimensions":         options("t", pgvector.Vector{Name: "v"}),
+		"has 2001 dimensions":      options("t", pgvector.Vector{Name: "v", Dimensions: 2001, HNSW: true}),
+		"negative MaxConnections":  options("t", pgvector.Vector{Name: "v", Dimensions: 2, MaxConnections: -1}),
+		"\"title\" is there twice": {Table: "t", Vectors: []pgvector.Vector{v}, Searchable: []pgvector.Text{{Name: "title"}, {Name: "title"}}},
+		"unknown tokenization":     {Table: "t", Vectors: []pgvector.Vector{v}, Searchable: []pgvector.Text{{Name: "title", Tokenization: "x"}}},
+		"at most 51 bytes":         {Table: "t", Vectors: []pgvector.Vector{v}, Searchable: []pgvector.Text{{Name: strings.Repeat("x", 52)}}},
+		"may be, a column":         options("t", pgvector.Vector{Name: "word:title", Dimensions: 2}),
+		"MaxBatch is -1":           {Table: "t", Vectors: []pgvector.Vector{v}, MaxBatch: -1},
+		"needs a pool":             options("t", v),
 	} {
 		if _, err := pgvector.New(t.Context(), nil, o); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
@@ -83,7 +87,7 @@ func TestTable(t *testing.T) {
 func TestIndexes(t *testing.T) {
 	pool := connect(t)
 	o := options("objects", pgvector.Vector{Name: "v", Dimensions: 8, HNSW: true})
-	o.FilterIndex = true
+	o.FilterIndex, o.Searchable = true, []pgvector.Text{{Name: "tags"}}
 	s := open(t, pool, o)
 	var m []vectorstore.Mutation
 	for n := range 2000 {
@@ -129,6 +133,10 @@ func TestIndexes(t *testing.T) {
 	}
 	statement, args := pgvector.Statement(s, vectorstore.Query{Filter: vectorstore.ContainsAny("tags", []string{"7", "8"})})
 	uses("objects_properties", statement, args...)
+	statement, args = pgvector.Statement(s, vectorstore.Query{Text: "7 8"})
+	for _, index := range []string{"_words", "_length"} {
+		uses(index, statement, args...)
+	}
 	// A filter that leaves one of 2,000 far from what is looked near: the index goes on until it is found.
 	found, err := s.Search(t.Context(), vectorstore.Query{Vector: "v", Near: m[7].Object.Vectors["v"], Filter: vectorstore.Equal("n", 1234)})
 	if err != nil || len(found) != 1 || found[0].Object.Properties["n"] != int64(1234) {

@@ -3,6 +3,8 @@ package weaviate
 import (
 	"errors"
 	"math"
+	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -221,5 +223,54 @@ func TestSearchRefuses(t *testing.T) {
 		if _, err := s.Search(t.Context(), q); err == nil || !itemerror.IsPermanent(err) || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
+	}
+}
+
+// TestTokenizations compares the words of this module's tokenizations with the server's, which tells its own from v1.37 or so on.
+func TestTokenizations(t *testing.T) {
+	c := testConn(t, serverOptions(t))
+	rng := rand.New(rand.NewPCG(1, 2))
+	letters := []rune("abcXYZ019 ,.-'_\t\n\u00a0\u2003äÖßİıǅΣς日本語한é\u0301ñ²½٣😀\u200d٪ﬁ")
+	for range 60 {
+		text := make([]rune, rng.IntN(30))
+		for i := range text {
+			text[i] = letters[rng.IntN(len(letters))]
+		}
+		for _, cut := range []Tokenization{Word, Lowercase, Whitespace, Field, Trigram} {
+			var reply struct{ Indexed, Query []string }
+			err := c.rest(t.Context(), http.MethodPost, "/v1/tokenize", map[string]any{"text": "the " + string(text), "tokenization": cut}, &reply)
+			if restCode(err) == http.StatusNotFound {
+				return // an older server
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := cut.Words("the " + string(text)); !slices.Equal(got, reply.Indexed) {
+				t.Errorf("%s of %q: %q, want %q", cut, string(text), got, reply.Indexed)
+			}
+			slices.Sort(reply.Query)
+			if got, _ := cut.Wanted("the " + string(text)); !slices.Equal(got, slices.Compact(reply.Query)) {
+				t.Errorf("%s of %q: wanted %q, want %q", cut, string(text), got, reply.Query)
+			}
+		}
+	}
+}
+
+// TestNullsOfOlderCollection says that a collection without an index of nulls works as before, and what cannot be asked.
+func TestNullsOfOlderCollection(t *testing.T) {
+	o := serverOptions(t)
+	o.Properties = []Property{{Name: "title", DataType: Text}}
+	older := o.withDefaults().wanted().created()
+	older.InvertedIndex = nil
+	if err := testConn(t, o).rest(t.Context(), http.MethodPost, "/v1/schema", older, nil); err != nil {
+		t.Fatal(err)
+	}
+	s := open(t, o)
+	_, err := s.Search(t.Context(), vectorstore.Query{Filter: vectorstore.IsNull("title")})
+	if !errors.Is(err, vectorstore.ErrUnsupported) || !itemerror.IsPermanent(err) || !strings.Contains(err.Error(), "indexNullState") {
+		t.Errorf("error %v, want a permanent one that is ErrUnsupported and names indexNullState", err)
+	}
+	if _, err := s.Search(t.Context(), vectorstore.Query{Filter: vectorstore.Not(vectorstore.Equal("title", "x"))}); err != nil {
+		t.Error(err)
 	}
 }
