@@ -25,7 +25,7 @@ import (
 // AnyDecoder decodes messages by their writer's schema alone; see Any.
 type AnyDecoder struct {
 	avro   *writerCache[*avro.Decoder]
-	native *writerCache[protoreflect.MessageDescriptor]
+	native *writerCache[*nativeWriter]
 	pairs  *writerCache[*keyValueSchema]
 }
 
@@ -42,12 +42,12 @@ type AnyDecoder struct {
 // Numbers are exact: whole ones are int64 (uint64 and json.Number beyond it), Avro's decimals and JSON's other numbers json.Number,
 // binary floating point float64. In records bytes are []byte, arrays []any, enums string (a Protobuf number without a name int64),
 // and times as above; a null is nil, and a union what it holds. A Protobuf field without a value is its default, or is not in the map where
-// the message can tell. A tombstone is nil. PROTOBUF has no field numbers in its schema, and is an error, as is what cannot be parsed.
+// the message can tell; an extension that its schema declares stands under its full name in brackets. A tombstone is nil. PROTOBUF has no field numbers in its schema, and is an error, as is what cannot be parsed.
 //
 // It is a Decoder and no Codec: what is to be sent has a type. It is safe for concurrent use.
 func Any() AnyDecoder {
 	return AnyDecoder{
-		&writerCache[*avro.Decoder]{}, &writerCache[protoreflect.MessageDescriptor]{}, &writerCache[*keyValueSchema]{},
+		&writerCache[*avro.Decoder]{}, &writerCache[*nativeWriter]{}, &writerCache[*keyValueSchema]{},
 	}
 }
 
@@ -182,12 +182,12 @@ func exact(v any) any {
 }
 
 func (d AnyDecoder) fromNative(r Raw) (any, error) {
-	descriptor, err := d.native.get(r.Schema, anyNative{})
+	writer, err := d.native.get(r.Schema, anyNative{})
 	if err != nil {
 		return nil, err
 	}
-	m := dynamicpb.NewMessage(descriptor)
-	if err := (proto.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(r.Value, m); err != nil {
+	m := dynamicpb.NewMessage(writer.root)
+	if err := (proto.UnmarshalOptions{DiscardUnknown: true, Resolver: writer.types}).Unmarshal(r.Value, m); err != nil {
 		return nil, fmt.Errorf("pulsarx: Protobuf: %w", err)
 	}
 	mapper := protoMapper{room: freeFields + len(r.Value)}
@@ -198,9 +198,15 @@ func (d AnyDecoder) fromNative(r Raw) (any, error) {
 	return v, nil
 }
 
+// nativeWriter is the message that a PROTOBUF_NATIVE schema is of, and the extensions that it declares.
+type nativeWriter struct {
+	root  protoreflect.MessageDescriptor
+	types *dynamicpb.Types
+}
+
 type anyNative struct{}
 
-func (anyNative) compiled(definition []byte) (_ protoreflect.MessageDescriptor, err error) {
+func (anyNative) compiled(definition []byte) (_ *nativeWriter, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = panicError{p}
@@ -229,7 +235,7 @@ func (anyNative) compiled(definition []byte) (_ protoreflect.MessageDescriptor, 
 	if !ok {
 		return nil, fmt.Errorf("%s is no message", schema.Root)
 	}
-	return message, nil
+	return &nativeWriter{message, dynamicpb.NewTypes(files)}, nil
 }
 
 // protoMapper makes maps of messages. A field without a value takes no bytes and stands in the map all the same: a hostile schema may
@@ -264,6 +270,12 @@ func (p *protoMapper) message(m protoreflect.Message) any {
 		}
 		out[string(f.Name())] = p.field(f, m.Get(f))
 	}
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		if f.IsExtension() {
+			out["["+string(f.FullName())+"]"] = p.field(f, v)
+		}
+		return true
+	})
 	return out
 }
 

@@ -14,9 +14,13 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/known/durationpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/tidemark-go/tidemark/pulsarx"
 )
@@ -240,6 +244,53 @@ func TestAny(t *testing.T) {
 	}
 	if _, err := (pulsarx.AnyDecoder{}).Decode(pulsarx.Raw{}); err == nil {
 		t.Error("the zero decoder decodes")
+	}
+}
+
+// TestAnyProtobuf: fields without a value, extensions and numbers that an enum does not name, in proto2 and editions, and the library's own
+// types.
+func TestAnyProtobuf(t *testing.T) {
+	const fields = `
+		dependency: "google/protobuf/duration.proto" dependency: "google/protobuf/wrappers.proto"
+		enum_type { name: "E" value { name: "ZERO" number: 0 } value { name: "LESS" number: -1 } }
+		message_type {
+			name: "M"
+			field { name: "e" number: 1 label: LABEL_REPEATED type: TYPE_ENUM type_name: ".x.E" }
+			field { name: "u" number: 2 label: LABEL_OPTIONAL type: TYPE_FIXED64 }
+			field { name: "f" number: 3 label: LABEL_OPTIONAL type: TYPE_FLOAT }
+			field { name: "d" number: 4 label: LABEL_OPTIONAL type: TYPE_MESSAGE type_name: ".google.protobuf.Duration" }
+			field { name: "w" number: 5 label: LABEL_OPTIONAL type: TYPE_MESSAGE type_name: ".google.protobuf.UInt64Value" }
+			field { name: "def" number: 6 label: LABEL_OPTIONAL type: TYPE_INT32 %s }
+			extension_range { start: 100 end: 200 }
+		}
+		extension { name: "more" extendee: ".x.M" number: 100 label: LABEL_OPTIONAL type: TYPE_STRING }`
+	value := append([]byte("\x08\x00\x08\x07\x08"), binary.AppendUvarint(nil, math.MaxUint64)...)
+	value = append(value, "\x11\xff\xff\xff\xff\xff\xff\xff\xff\x1d\x00\x00\x80\x7f\x22\x02\x08\x05\x2a\x02\x08\x07\xa2\x06\x01!"...)
+	want := map[string]any{
+		"e": []any{"ZERO", int64(7), "LESS"}, "u": uint64(math.MaxUint64), "f": math.Inf(1), "d": 5 * time.Second,
+		"w": map[string]any{"value": int64(7)}, "[x.more]": "!",
+	}
+	for syntax, def := range map[string]string{
+		`syntax: "proto2"`: `default_value: "42"`, `syntax: "editions" edition: EDITION_2023`: "", `syntax: "editions" edition: EDITION_2024`: "",
+	} {
+		file := &descriptorpb.FileDescriptorProto{}
+		if err := prototext.Unmarshal([]byte(`name: "x.proto" package: "x" `+syntax+fmt.Sprintf(fields, def)), file); err != nil {
+			t.Fatal(err)
+		}
+		set, err := proto.Marshal(&descriptorpb.FileDescriptorSet{File: []*descriptorpb.FileDescriptorProto{
+			protodesc.ToFileDescriptorProto(durationpb.File_google_protobuf_duration_proto),
+			protodesc.ToFileDescriptorProto(wrapperspb.File_google_protobuf_wrappers_proto), file,
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		native, err := json.Marshal(map[string]any{"fileDescriptorSet": set, "rootMessageTypeName": "x.M"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := decodeAny(t, pulsarx.Raw{SchemaType: "PROTOBUF_NATIVE", Schema: native, Value: value}); !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: %#v\nwant %#v", syntax, got, want)
+		}
 	}
 }
 
