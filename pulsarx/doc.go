@@ -150,9 +150,10 @@
 // The global providers of OpenTelemetry are used. A producer opens a span "send" for each message and writes its W3C traceparent into the
 // properties (or what the global propagator writes). A consumer opens two for each batch that a handler processes, linked to those:
 // "receive", from the first message's arrival until the handler begins, and in it "process", which the handler gets in its context.
-// Names and attributes are those of the messaging conventions. All metrics have messaging.system and messaging.destination.name, for
-// consumers messaging.destination.subscription.name too, and server.address and server.port where ClientOptions.URL names one host; the
-// first four have messaging.operation.name, and error.type for what failed:
+// Names and attributes are those of the messaging conventions. All metrics have messaging.system and messaging.destination.name, which is
+// the full name (of a consumer of several topics those with commas between, or its pattern), for consumers
+// messaging.destination.subscription.name too, and server.address and server.port where ClientOptions.URL names one host; the first four
+// have messaging.operation.name, and error.type for what failed:
 //
 //	messaging.client.sent.messages        messages sent, or failed
 //	messaging.client.operation.duration   seconds from Send to the broker's receipt

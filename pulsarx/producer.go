@@ -253,7 +253,7 @@ func NewProducer[T any](ctx context.Context, c *Client, codec Codec[T], o Produc
 	p := &Producer[T]{
 		client: c, codec: codec, options: o, main: main,
 		attrs: attrs, recorded: []metric.RecordOption{attrs}, added: []metric.AddOption{attrs},
-		spanName: "send " + o.Topic,
+		spanName: "send " + fullTopic(o.Topic),
 		span: []trace.SpanStartOption{
 			trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(set.ToSlice()...),
 		},

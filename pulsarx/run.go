@@ -56,7 +56,11 @@ type burial struct {
 }
 
 func newRun[T any](c *Consumer[T], h Handler[T]) *run[T] {
-	topic := cmp.Or(c.options.TopicPattern, strings.Join(c.options.Topics, ","))
+	names := make([]string, len(c.options.Topics))
+	for i, topic := range c.options.Topics {
+		names[i] = fullTopic(topic)
+	}
+	topic := cmp.Or(strings.Join(names, ","), fullTopic(c.options.TopicPattern))
 	tel := c.client.tel
 	attrs := metric.WithAttributeSet(tel.where(topic, c.options.Subscription))
 	return &run[T]{

@@ -98,11 +98,12 @@ func serverOf(text string) []attribute.KeyValue {
 	return []attribute.KeyValue{attribute.String("server.address", u.Hostname()), attribute.Int("server.port", port)}
 }
 
-// where are the attributes that name a topic, and the subscription of a consumer, with more.
+// where are the attributes that name a topic, by its full name whatever the user calls it, so that what its producers and consumers
+// report can be joined; and the subscription of a consumer, with more.
 func (t *telemetry) where(topic, subscription string, more ...attribute.KeyValue) attribute.Set {
 	attrs := append(slices.Concat(more, t.server),
 		attribute.String("messaging.system", "pulsar"),
-		attribute.String("messaging.destination.name", topic),
+		attribute.String("messaging.destination.name", fullTopic(topic)),
 	)
 	if subscription != "" {
 		attrs = append(attrs, attribute.String("messaging.destination.subscription.name", subscription))

@@ -28,7 +28,7 @@ func TestMetrics(t *testing.T) {
 	defer otel.SetMeterProvider(before)
 	s := inProcess(t)
 	c, topic := s.client(t), topic(t)
-	p := keyed(t, c, topic)
+	p := keyed(t, c, strings.TrimPrefix(topic, "persistent://public/default/")) // the other way to name it
 	for _, v := range []string{"a:1", "b:2"} {
 		if _, err := p.Send(t.Context(), v); err != nil {
 			t.Fatal(err)
@@ -79,7 +79,7 @@ func TestMetrics(t *testing.T) {
 			if value("server.address") != "127.0.0.1" || !strings.HasSuffix(s.url, fmt.Sprint(":", port.AsInt64())) {
 				t.Errorf("%s of %s has the attributes %v", name, s.url, set.ToSlice())
 			}
-			if value("messaging.system") != "pulsar" || value("messaging.destination.name") == "" ||
+			if value("messaging.system") != "pulsar" || value("messaging.destination.name") != topic ||
 				value("messaging.operation.name") != operations[name] && operations[name] != "" {
 				t.Errorf("%s has the attributes %v", name, set.ToSlice())
 			}
