@@ -24,8 +24,9 @@ type ClientOptions struct {
 	// Auth says who the client is: TokenFile, TokenFunc, CertificateFiles, OAuth2, Athenz and so on. It excludes Token and
 	// Pulsar.Authentication.
 	Auth Auth
-	// Token is a JSON Web Token to authenticate with, for one that never changes.
-	Token string `json:"-"`
+	// Token is a JSON Web Token to authenticate with, for one that never changes. Formatting the options does not show it; where they are
+	// an unexported field of another value, which fmt then reads by itself, use Auth, which cannot be shown at all.
+	Token string `json:"-" yaml:"-"`
 	// Encryption has the keys that producers with EncryptionKeys encrypt with, and that consumers and replays decrypt with.
 	Encryption Encryption
 	// Logger gets what happens in the background: dead letters, and the warnings of pulsar-client-go, never payloads, properties or
