@@ -341,7 +341,7 @@ func TestHostile(t *testing.T) {
 
 // TestWideSchemas compiles schemas that would take hours, or all memory, if the work grew with the square of their lengths.
 func TestWideSchemas(t *testing.T) {
-	const n = 20_000
+	const n = 50_000
 	list := func(format string) string {
 		all := make([]string, n)
 		for i := range all {
@@ -351,7 +351,7 @@ func TestWideSchemas(t *testing.T) {
 	}
 	record := `{"type":"record","name":"R","fields":[`
 	for name, text := range map[string]string{
-		"union":  "[" + list(`{"type":"fixed","name":"F%d","size":1}`) + "]",
+		"union":  "[" + list(`{"type":"fixed","name":"F%d","size":1}`) + `,"null"]`,
 		"fields": record + list(`{"name":"f%d","type":"int"}`) + "]}",
 		"enum": record + `{"name":"e","type":{"type":"enum","name":"E","symbols":[` + list(`"S%d"`) + `]}},` +
 			list(`{"name":"f%d","type":"E"}`) + "]}",

@@ -174,10 +174,10 @@ func (w *writer) branches(s *Schema, t reflect.Type) (encodeFunc, error) {
 		}
 		some, branches[i] = true, encode
 	}
-	if !some && (failed != nil || s.null() < 0) {
+	if !some && (failed != nil || s.null < 0) {
 		return nil, failed
 	}
-	null, isNil := s.null(), nilTest(t)
+	null, isNil := s.null, nilTest(t)
 	return func(e *encoder, p unsafe.Pointer) error {
 		if null >= 0 && isNil(p) {
 			e.long(int64(null))
@@ -221,7 +221,7 @@ func (w *writer) oneOf(s *Schema, t reflect.Type) (encodeFunc, error) {
 			return nil, err
 		}
 	}
-	null := s.null()
+	null := s.null
 	return func(e *encoder, p unsafe.Pointer) error {
 		set := -1
 		for i, f := range fields {
@@ -281,7 +281,7 @@ func (w *writer) dynamic(s *Schema, t reflect.Type) (encodeFunc, error) {
 }
 
 func writeNull(e *encoder, s *Schema) error {
-	switch i := s.null(); {
+	switch i := s.null; {
 	case s.Kind == Null:
 	case s.Kind == Union && i >= 0:
 		e.long(int64(i))

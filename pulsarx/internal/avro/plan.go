@@ -277,7 +277,7 @@ func (p *planner) branch(w, r *Schema, i int, t reflect.Type) (decodeFunc, error
 
 // fits says whether t has a place for null, where the union has one.
 func fits(r *Schema, t reflect.Type) error {
-	if r.null() >= 0 && !nullable(t) {
+	if r.null >= 0 && !nullable(t) {
 		return fmt.Errorf("%v cannot be null; use a pointer", t)
 	}
 	return nil

@@ -104,6 +104,7 @@ type Schema struct {
 	Default  string    // an enum's, "" for none
 	Elem     *Schema   // an array's items, a map's values
 	Branches []*Schema // of a union
+	null     int       // the place of null among them, -1 where it has none
 }
 
 // Field is a record's.
@@ -207,9 +208,9 @@ func (p *parser) byName(name, space string) (*Schema, error) {
 }
 
 func (p *parser) union(nodes []any, space string) (*Schema, error) {
-	s := &Schema{Kind: Union}
+	s := &Schema{Kind: Union, null: -1}
 	seen := map[string]bool{}
-	for _, node := range nodes {
+	for i, node := range nodes {
 		branch, err := p.schema(node, space)
 		if err != nil {
 			return nil, err
@@ -220,6 +221,9 @@ func (p *parser) union(nodes []any, space string) (*Schema, error) {
 		}
 		seen[name] = true
 		s.Branches = append(s.Branches, branch)
+		if branch.Kind == Null {
+			s.null = i
+		}
 	}
 	return s, nil
 }
@@ -401,11 +405,6 @@ func texts(nodes []any) []string {
 		}
 	}
 	return all
-}
-
-// null is the place of null in a union, -1 where it has none.
-func (s *Schema) null() int {
-	return slices.IndexFunc(s.Branches, func(b *Schema) bool { return b.Kind == Null })
 }
 
 // LastName is the name without its namespace.
