@@ -430,22 +430,77 @@ func readAll[T any](t *testing.T, c *pulsarx.Client, d pulsarx.Decoder[T], topic
 	}
 }
 
-// TestEmptyValue: an empty value beside a key is one, and no tombstone.
+// TestEmptyValue: an empty value beside a key is one, and no tombstone; an empty key is one where there can be no null.
 func TestEmptyValue(t *testing.T) {
 	type kv = pulsarx.KeyValue[string, string]
 	codec := pulsarx.KeyValueSeparated(pulsarx.String(), pulsarx.String())
 	for name, open := range servers {
 		t.Run(name, func(t *testing.T) {
-			c, topic := open(t).client(t), topic(t)
-			if _, err := producer(t, c, codec, pulsarx.ProducerOptions[kv]{Topic: topic}).Send(t.Context(), kv{"k", ""}); err != nil {
+			for _, v := range []kv{{"k", ""}, {"", "v"}, {"", ""}} {
+				c, topic := open(t).client(t), topic(t)
+				if _, err := producer(t, c, codec, pulsarx.ProducerOptions[kv]{Topic: topic}).Send(t.Context(), v); err != nil {
+					t.Fatal(err)
+				}
+				readAll(t, c, codec, topic, func(m pulsarx.Message[kv]) {
+					if m.Tombstone || m.Value != v {
+						t.Errorf("%#v is %#v, tombstone: %v", v, m.Value, m.Tombstone)
+					}
+				})
+			}
+		})
+	}
+}
+
+// TestKeyValuePairs: pairs of all kinds of codecs, in both encodings, with a null key, a null value and neither, by their types and by Any;
+// what a producer has registered is what Upload has.
+func TestKeyValuePairs(t *testing.T) {
+	for name, open := range servers {
+		t.Run(name, func(t *testing.T) {
+			s := open(t)
+			pairs(t, s, pulsarx.String(), pulsarx.Int32(), "k", 5)
+			pairs(t, s, pulsarx.Bytes(), pulsarx.Bytes(), []byte("k"), []byte("v"))
+			pairs(t, s, pulsarx.Bool(), pulsarx.Double(), true, 1.5)
+			pairs(t, s, pulsarx.Avro[*kvKey](), pulsarx.JSON[*event](), &kvKey{"a", 1}, &event{1, "x"})
+			pairs(t, s, pulsarx.JSON[*event](), pulsarx.Avro[*v2](), &event{1, "x"}, &v2{1, "b", 3})
+			pairs(t, s, pulsarx.Int64(), pulsarx.ProtobufNative[*OrderV1](), 7, &OrderV1{Id: "x"})
+			pairs(t, s, pulsarx.ProtobufNative[*OrderV1](), pulsarx.String(), &OrderV1{Id: "x"}, "v")
+		})
+	}
+}
+
+func pairs[K, V any](t *testing.T, s server, keys pulsarx.Codec[K], values pulsarx.Codec[V], key K, value V) {
+	t.Helper()
+	type kv = pulsarx.KeyValue[K, V]
+	c := s.client(t)
+	in := []kv{{Key: key, Value: value}, {Key: key}, {Value: value}, {}}
+	for _, codec := range []pulsarx.KeyValueCodec[K, V]{pulsarx.KeyValueInline(keys, values), pulsarx.KeyValueSeparated(keys, values)} {
+		topic := topic(t)
+		p := producer(t, c, codec, pulsarx.ProducerOptions[kv]{Topic: topic})
+		for _, v := range in {
+			if _, err := p.Send(t.Context(), v); err != nil {
 				t.Fatal(err)
 			}
-			readAll(t, c, codec, topic, func(m pulsarx.Message[kv]) {
-				if m.Tombstone || m.Value != (kv{"k", ""}) {
-					t.Errorf("%#v, tombstone: %v", m.Value, m.Tombstone)
-				}
-			})
+		}
+		var got, wanted []string
+		text := func(v any) string { b, _ := json.Marshal(v); return string(b) }
+		readAll(t, c, codec, topic, func(m pulsarx.Message[kv]) { got = append(got, text(m.Value)) })
+		for _, v := range in {
+			wanted = append(wanted, text(v))
+		}
+		if !slices.Equal(got, wanted) {
+			t.Errorf("%T of %T and %T: %q, want %q", codec, keys, values, got, wanted)
+		}
+		n := 0
+		readAll(t, c, pulsarx.Any(), topic, func(m pulsarx.Message[any]) {
+			if v, ok := m.Value.(pulsarx.KeyValue[any, any]); !ok || n == 0 && (v.Key == nil || v.Value == nil) {
+				t.Errorf("as any: %#v", m.Value)
+			}
+			n++
 		})
+		schema, _ := codec.Schema()
+		if version, err := c.Schemas().Upload(t.Context(), topic, schema); n != len(in) || err != nil || version != 0 {
+			t.Errorf("%d as any; version %d %v", n, version, err)
+		}
 	}
 }
 

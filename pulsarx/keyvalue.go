@@ -36,6 +36,8 @@ func KeyValueInline[K, V any](key Codec[K], value Codec[V]) KeyValueCodec[K, V] 
 // routed and compacted by it, and the payload is the value. ProducerOptions.Key has no effect. A nil value is a tombstone: this codec alone
 // gets tombstones to decode, for their key.
 //
+// A message without a key has a null one, or, where K cannot be nil, an empty one, since an empty key is none to Pulsar.
+//
 // Java marks such a key as base64, which pulsar-client-go cannot: Java consumers read the key of a message sent from here as its
 // base64 text. A key that is no base64 is taken as it is.
 func KeyValueSeparated[K, V any](key Codec[K], value Codec[V]) KeyValueCodec[K, V] {
@@ -161,6 +163,9 @@ func (c KeyValueCodec[K, V]) Decode(r Raw) (kv KeyValue[K, V], err error) {
 	key, value, err := schema.split(r, separated)
 	if err != nil {
 		return kv, err
+	}
+	if separated && key.Value == nil && !nilable(&kv.Key) {
+		key.Value = []byte{} // a message cannot tell an empty key from none
 	}
 	if err := decodePart(c.key, key, &kv.Key); err != nil {
 		return kv, fmt.Errorf("key: %w", err)

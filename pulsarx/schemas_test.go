@@ -132,6 +132,42 @@ func TestSchemaStrategies(t *testing.T) {
 	}
 }
 
+// TestTransitiveStrategies: a third schema that goes with the second and not with the first, in either direction.
+func TestTransitiveStrategies(t *testing.T) {
+	const required = `,{"name":"b","type":"string"}`
+	chains := map[string][]string{
+		"backward": {fieldA, fieldA + fieldB, fieldA + required},
+		"forward":  {fieldA + required, fieldA + fieldB, fieldA},
+	}
+	for name, open := range servers {
+		t.Run(name, func(t *testing.T) {
+			c := open(t).client(t)
+			ctx, schemas, space := t.Context(), c.Schemas(), namespaced(t, c)
+			for strategy, refuses := range map[pulsarx.SchemaStrategy]string{
+				pulsarx.Full: "", pulsarx.Backward: "", pulsarx.Forward: "", pulsarx.AlwaysCompatible: "",
+				pulsarx.BackwardTransitive: "backward", pulsarx.ForwardTransitive: "forward", pulsarx.FullTransitive: "backward forward",
+			} {
+				if err := schemas.SetNamespaceStrategy(ctx, space, strategy); err != nil {
+					t.Fatal(err)
+				}
+				for direction, chain := range chains {
+					at := fmt.Sprintf("persistent://%s/%s-%s", space, strategy, direction)
+					for i, fields := range chain {
+						_, err := schemas.Upload(ctx, at, avroDefinition(fields))
+						refused := i == 2 && strings.Contains(refuses, direction)
+						if refused != errors.Is(err, pulsarx.ErrIncompatibleSchema) || !refused && err != nil {
+							t.Errorf("%s, %s, version %d: %v", strategy, direction, i, err)
+						}
+						if refused && !strings.Contains(err.Error(), "strategy "+string(strategy)) {
+							t.Errorf("no reason: %v", err)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
 // TestTopicStrategy: a topic's own strategy goes before its namespace's, and a producer is refused by it before it sends.
 func TestTopicStrategy(t *testing.T) {
 	for name, open := range servers {
