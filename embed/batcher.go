@@ -1,6 +1,7 @@
 package embed
 
 import (
+	"container/list"
 	"context"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ type BatcherOptions struct {
 	// batch forms by itself while the model is busy.
 	MaxDelay time.Duration
 	// MaxQueue bounds the inputs of each priority that wait, over all callers, so that what is live finds room whatever a backfill has
-	// queued. Zero: 4096; -1: no bound. A call with more inputs than that is queued in parts.
+	// queued. Zero: 4096; -1: no bound. Callers who find no room for all of their inputs stand in line, and each in turn queues what fits.
 	MaxQueue int
 	// Reject fails a call that finds no room in the queue with [ErrQueueFull], instead of letting it wait.
 	Reject bool
@@ -75,11 +76,16 @@ type Batcher[In any] struct {
 	telemetry batcherTelemetry
 
 	mu      sync.Mutex
-	queues  [priorities][]waiting[In] // first come, first served
-	queued  int                       // inputs in the queues
-	running int                       // goroutines that run batches
-	room    chan struct{}             // closed, and made anew, when the queue has become shorter
-	arrived chan struct{}             // likewise, when it has become longer; for a batch that waits to be full
+	queues  [priorities]queue
+	queued  int           // inputs in the queues
+	running int           // goroutines that run batches
+	arrived chan struct{} // closed, and made anew, when the queues have become longer; for a batch that waits to be full
+}
+
+// queue is what waits with one priority. Both lists are first come, first served.
+type queue struct {
+	inputs list.List // of waiting
+	line   list.List // of the *request that found no room for all of their inputs
 }
 
 // NewBatcher returns a Batcher for e. Where e has a method Tokens(In) int, it counts the tokens of inputs for MaxTokens; else a text
@@ -87,7 +93,7 @@ type Batcher[In any] struct {
 func NewBatcher[In any](e Embedder[In], o BatcherOptions) *Batcher[In] {
 	return &Batcher[In]{
 		embedder: e, options: o.withDefaults(), tokens: counterOf(e), telemetry: newBatcherTelemetry(o),
-		room: make(chan struct{}), arrived: make(chan struct{}),
+		arrived: make(chan struct{}),
 	}
 }
 
@@ -107,9 +113,15 @@ func guessTokens[In any](in In) int {
 }
 
 // request is one call of Embed.
-type request struct {
+type request[In any] struct {
 	span    trace.SpanContext // of the caller
-	gone    bool              // the caller has left
+	inputs  []In
+	tokens  []int // of each
+	queued  int   // inputs that are not in line any more
+	queue   *queue
+	places  []*list.Element // in the queue, also those that it has left
+	inLine  *list.Element   // nil: it was never
+	gone    bool            // the caller has left
 	vectors [][]float32
 	errs    []error
 	left    int           // inputs that are not done yet
@@ -121,7 +133,7 @@ type request struct {
 type waiting[In any] struct {
 	input   In
 	tokens  int
-	request *request
+	request *request[In]
 	at      int // its place in the call
 	since   time.Time
 }
@@ -141,12 +153,19 @@ func (b *Batcher[In]) Embed(ctx context.Context, inputs []In) ([][]float32, erro
 	if len(inputs) == 0 {
 		return nil, nil
 	}
-	c := &request{
-		span: trace.SpanContextFromContext(ctx), vectors: make([][]float32, len(inputs)), errs: make([]error, len(inputs)),
-		left: len(inputs), done: make(chan struct{}),
-	}
-	if err := b.enqueue(ctx, c, inputs); err != nil {
+	if err := ctx.Err(); err != nil {
 		return nil, err
+	}
+	c := &request[In]{
+		span: trace.SpanContextFromContext(ctx), inputs: inputs, tokens: make([]int, len(inputs)), queue: &b.queues[PriorityOf(ctx)],
+		vectors: make([][]float32, len(inputs)), errs: make([]error, len(inputs)), left: len(inputs), done: make(chan struct{}),
+	}
+	for i, in := range inputs { // without the lock, since it may take as long as tokenizing
+		c.tokens[i] = b.tokens(in)
+	}
+	if waiting := b.enqueue(c); waiting > 0 {
+		b.telemetry.rejected(ctx, len(inputs))
+		return nil, fmt.Errorf("%w: %d inputs wait", ErrQueueFull, waiting)
 	}
 	select {
 	case <-c.done:
@@ -157,56 +176,45 @@ func (b *Batcher[In]) Embed(ctx context.Context, inputs []In) ([][]float32, erro
 	return c.vectors, NewBatchError(c.errs)
 }
 
-// enqueue puts the inputs of a call into the queue, as there is room.
-func (b *Batcher[In]) enqueue(ctx context.Context, c *request, inputs []In) error {
-	queue := PriorityOf(ctx)
-	tokens := make([]int, len(inputs)) // counted without the lock, since it may take as long as tokenizing
-	for i, in := range inputs {
-		tokens[i] = b.tokens(in)
+// enqueue puts a call in line and into its queue, or answers how many inputs wait where it is to be rejected.
+func (b *Batcher[In]) enqueue(c *request[In]) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	waiting := c.queue.inputs.Len()
+	if b.options.Reject && waiting > 0 && len(c.inputs) > b.options.MaxQueue-waiting {
+		return waiting
 	}
-	for from := 0; ; {
-		if err := ctx.Err(); err != nil {
-			b.leave(c)
-			return err
-		}
-		b.mu.Lock()
-		queued := len(b.queues[queue])
-		n := min(len(inputs)-from, b.options.MaxQueue-queued)
-		if n < len(inputs)-from && from == 0 && b.options.Reject && queued > 0 {
-			b.mu.Unlock()
-			b.telemetry.rejected(ctx, len(inputs))
-			return fmt.Errorf("%w: %d inputs wait", ErrQueueFull, queued)
-		}
-		now := time.Now()
-		for i := from; i < from+n; i++ {
-			w := waiting[In]{inputs[i], tokens[i], c, i, now}
-			b.queues[queue] = append(b.queues[queue], w)
-		}
-		if n > 0 { // else nothing has changed, and two callers that wait for room would wake each other without end
-			b.changed(n)
-		}
-		room := b.room
-		b.mu.Unlock()
-		if from += n; from == len(inputs) {
-			return nil
-		}
-		select {
-		case <-room:
-		case <-ctx.Done():
-		}
-	}
+	c.inLine = c.queue.line.PushBack(c)
+	b.changed(c.queue)
+	return 0
 }
 
-// changed says that the queue has n inputs more. b.mu is held.
-func (b *Batcher[In]) changed(n int) {
-	b.queued += n
-	b.telemetry.queued(n)
-	signal := &b.room
-	if n > 0 {
-		signal = &b.arrived
+// changed fills a queue from its line, and says so. b.mu is held.
+func (b *Batcher[In]) changed(q *queue) {
+	for q.line.Len() > 0 && q.inputs.Len() < b.options.MaxQueue {
+		c, _ := q.line.Front().Value.(*request[In])
+		now := time.Now()
+		for n := min(len(c.inputs)-c.queued, b.options.MaxQueue-q.inputs.Len()); n > 0; n-- {
+			w := waiting[In]{c.inputs[c.queued], c.tokens[c.queued], c, c.queued, now}
+			c.places = append(c.places, q.inputs.PushBack(w))
+			c.queued++
+		}
+		if c.queued == len(c.inputs) {
+			q.line.Remove(c.inLine)
+		} else {
+			q.line.MoveToBack(c.inLine)
+		}
 	}
-	close(*signal)
-	*signal = make(chan struct{})
+	before := b.queued
+	b.queued = 0
+	for i := range b.queues {
+		b.queued += b.queues[i].inputs.Len()
+	}
+	b.telemetry.queued(b.queued - before)
+	if b.queued > before {
+		close(b.arrived)
+		b.arrived = make(chan struct{})
+	}
 	if b.queued > 0 && b.running < b.options.Concurrency {
 		b.running++
 		go b.run()
@@ -214,19 +222,15 @@ func (b *Batcher[In]) changed(n int) {
 }
 
 // leave takes what a call has waiting out of the queue, and ends the batches that it was the last to wait for.
-func (b *Batcher[In]) leave(c *request) {
+func (b *Batcher[In]) leave(c *request[In]) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c.gone = true
-	before := b.queued
-	after := 0
-	for i := range b.queues {
-		b.queues[i] = slices.DeleteFunc(b.queues[i], func(w waiting[In]) bool { return w.request == c })
-		after += len(b.queues[i])
+	c.queue.line.Remove(c.inLine)
+	for _, place := range c.places {
+		c.queue.inputs.Remove(place)
 	}
-	if after < before {
-		b.changed(after - before)
-	}
+	b.changed(c.queue)
 	for _, r := range c.batches {
 		if r.callers--; r.callers == 0 {
 			r.cancel()
@@ -252,40 +256,40 @@ func (b *Batcher[In]) next() []waiting[In] {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for {
-		queue, n, full := b.front()
-		if n == 0 {
+		q, items, full := b.front()
+		if len(items) == 0 {
 			b.running--
 			return nil
 		}
-		since := b.queues[queue][0].since
-		if left := b.options.MaxDelay - time.Since(since); left > 0 && !full {
+		if left := b.options.MaxDelay - time.Since(items[0].since); left > 0 && !full {
 			b.wait(left)
 			continue
 		}
-		items := slices.Clone(b.queues[queue][:n])
-		clear(b.queues[queue][:n])
-		b.queues[queue] = b.queues[queue][n:] // moving the rest would take long where MaxQueue bounds nothing
-		b.changed(-n)
+		for range items {
+			q.inputs.Remove(q.inputs.Front())
+		}
+		b.changed(q)
 		return items
 	}
 }
 
-// front returns how many inputs of which queue are the next batch, and whether it has no room for more. b.mu is held.
-func (b *Batcher[In]) front() (queue, n int, full bool) {
-	for queue = range b.queues {
-		if len(b.queues[queue]) > 0 {
+// front returns which inputs of which queue are the next batch, and whether it has no room for more. b.mu is held.
+func (b *Batcher[In]) front() (q *queue, items []waiting[In], full bool) {
+	for i := range b.queues {
+		if q = &b.queues[i]; q.inputs.Len() > 0 {
 			break
 		}
 	}
 	tokens := 0
-	for _, w := range b.queues[queue] {
-		if n == b.options.MaxItems || n > 0 && tokens > b.options.MaxTokens-w.tokens {
-			return queue, n, true
+	for e := q.inputs.Front(); e != nil; e = e.Next() {
+		w, _ := e.Value.(waiting[In])
+		if len(items) == b.options.MaxItems || len(items) > 0 && tokens > b.options.MaxTokens-w.tokens {
+			return q, items, true
 		}
 		tokens += w.tokens
-		n++
+		items = append(items, w)
 	}
-	return queue, n, n == b.options.MaxItems || tokens >= b.options.MaxTokens
+	return q, items, len(items) == b.options.MaxItems || tokens >= b.options.MaxTokens
 }
 
 // wait waits for more inputs, at most as long as given. b.mu is held, but not meanwhile.
@@ -319,7 +323,7 @@ func (b *Batcher[In]) embed(items []waiting[In]) {
 	for i, w := range items {
 		c := w.request
 		c.batches = slices.DeleteFunc(c.batches, func(r *batch) bool { return r == running })
-		c.vectors[w.at], c.errs[w.at] = vectors[i], errs[i]
+		c.vectors[w.at], c.errs[w.at] = slices.Clip(vectors[i]), errs[i] // clipped: behind it may be another caller's
 		if c.left--; c.left == 0 {
 			close(c.done)
 		}

@@ -146,6 +146,85 @@ func TestBatcherManyWaitForRoom(t *testing.T) {
 	})
 }
 
+// TestBatcherLine: of callers who wait for room, each in turn queues what fits.
+func TestBatcherLine(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		model := newSlow()
+		b := embed.NewBatcher(model, embed.BatcherOptions{MaxQueue: 2, MaxItems: 2})
+		var callers sync.WaitGroup
+		leaving, leave := context.WithCancel(t.Context())
+		for _, texts := range []string{"first", "a1 a2 a3 a4 a5 a6", "left", "b1 b2 b3"} {
+			ctx := t.Context()
+			if texts == "left" {
+				ctx = leaving
+			}
+			callers.Go(func() { _, _ = b.Embed(ctx, strings.Fields(texts)) })
+			synctest.Wait()
+		}
+		leave()
+		callers.Wait()
+		if want := [][]string{{"first"}, {"a1", "a2"}, {"a3", "a4"}, {"b1", "b2"}, {"a5", "a6"}, {"b3"}}; !equal(model.batches, want) {
+			t.Errorf("batches %v, want %v", model.batches, want)
+		}
+	})
+}
+
+// TestBatcherStorm: of thousands who wait and leave at once nothing stays, and who comes then is next.
+func TestBatcherStorm(t *testing.T) {
+	t.Parallel()
+	for _, most := range []int{0, -1, 10} {
+		synctest.Test(t, func(t *testing.T) {
+			model := newSlow()
+			b := embed.NewBatcher(model, embed.BatcherOptions{MaxQueue: most})
+			ctx, cancel := context.WithCancel(t.Context())
+			var callers sync.WaitGroup
+			for range 5000 {
+				callers.Go(func() {
+					if _, err := b.Embed(ctx, []string{"a", "b"}); !errors.Is(err, context.Canceled) {
+						t.Errorf("error %v", err)
+					}
+				})
+			}
+			synctest.Wait()
+			cancel()
+			callers.Wait()
+			start := time.Now()
+			if _, err := b.Embed(t.Context(), []string{"next"}); err != nil || time.Since(start) != time.Second {
+				t.Errorf("error %v after %v", err, time.Since(start))
+			}
+			if last := model.batches[len(model.batches)-1]; !slices.Equal(last, []string{"next"}) {
+				t.Errorf("the last batch has %d inputs", len(last))
+			}
+		})
+	}
+}
+
+// BenchmarkBatcherCallers: with 20000 callers most wait for room. What an input takes should hardly grow with them: with five inputs each
+// they took 1.2 s, and 34 s where each place that became free woke all who waited.
+func BenchmarkBatcherCallers(b *testing.B) {
+	for _, callers := range []int{100, 20000} {
+		b.Run(fmt.Sprint(callers), func(b *testing.B) {
+			const inputs = 40000
+			texts := embed.NewBatcher(embedtest.New(8), embed.BatcherOptions{})
+			for b.Loop() {
+				var all sync.WaitGroup
+				for range callers {
+					all.Go(func() {
+						for range inputs / callers {
+							if _, err := texts.Embed(b.Context(), []string{"tea"}); err != nil {
+								b.Error(err)
+							}
+						}
+					})
+				}
+				all.Wait()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/inputs, "ns/input")
+		})
+	}
+}
+
 func TestBatcherMaxDelay(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

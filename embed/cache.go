@@ -27,7 +27,8 @@ type CacheOptions struct {
 	NegativeTTL time.Duration
 	// Remote is asked for what is not here, before the embedder, and given what the embedder has made; nil: there is none. What it
 	// does not answer within RemoteTimeout, or answers wrong, the embedder makes, and what was wrong is replaced; after three failures
-	// in a row it is left alone for 10 seconds. A call waits for one failure at most.
+	// in a row it is left alone for 10 seconds. A call waits for one failure at most, also where Remote heeds no context: what it does
+	// then goes on by itself.
 	Remote Remote
 	// RemoteTimeout bounds a request to Remote. Zero: 300 ms.
 	RemoteTimeout time.Duration
@@ -56,7 +57,7 @@ func (o CacheOptions) withDefaults() CacheOptions {
 }
 
 // Cache is an [Embedder] that keeps the vectors of another one by the content of the inputs and the model's fingerprint: equal inputs
-// are embedded once, also when they come at the same time. Looked for are the memory, then Remote, then the embedder.
+// are embedded once, also when they come at the same time (but live ones wait for none of a backfill, see [WithPriority]). Looked for are the memory, then Remote, then the embedder.
 //
 // Inputs are texts or bytes; others are an error of Embed. What the embedder fails to make is not kept, but that it refuses an input for
 // good is, for NegativeTTL: an error with a method Permanent() bool that answers true. Nothing is kept of a vector that has NaN in it or is
@@ -70,7 +71,13 @@ type Cache[In any] struct {
 	telemetry cacheTelemetry
 
 	mu      sync.Mutex
-	flights map[cacheKey]*flight // that are on their way
+	flights map[flightKey]*flight // that are on their way
+}
+
+// flightKey is what is on its way, and how urgently: a live caller does not wait for what a backfill embeds.
+type flightKey struct {
+	cacheKey
+	Priority
 }
 
 // cacheKey is the digest of a model and an input.
@@ -94,7 +101,7 @@ func NewCache[In any](e Embedder[In], o CacheOptions) *Cache[In] {
 	o = o.withDefaults()
 	model := e.Model()
 	c := &Cache[In]{
-		embedder: e, options: o, flights: map[cacheKey]*flight{}, telemetry: newCacheTelemetry(o.MeterProvider),
+		embedder: e, options: o, flights: map[flightKey]*flight{}, telemetry: newCacheTelemetry(o.MeterProvider),
 		model: fmt.Appendf(nil, "%q %d\n", model.Fingerprint, model.Dimensions),
 	}
 	c.local = otter.Must(&otter.Options[cacheKey, cached]{
@@ -210,14 +217,15 @@ func contentOf[In any](in In) ([]byte, bool) {
 
 // missing is the inputs that a caller is to embed, and the flights that others wait for.
 type missing[In any] struct {
-	keys    []cacheKey
-	inputs  []In
-	flights []*flight
+	priority Priority
+	keys     []cacheKey
+	inputs   []In
+	flights  []*flight
 }
 
 // look puts what is in memory into found. What is not, others are embedding or the caller is to embed.
 func (c *Cache[In]) look(ctx context.Context, keys []cacheKey, inputs []In, found map[cacheKey]cached) (mine missing[In], theirs map[cacheKey]*flight) {
-	theirs = map[cacheKey]*flight{}
+	mine.priority, theirs = PriorityOf(ctx), map[cacheKey]*flight{}
 	hits := 0
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -225,7 +233,7 @@ func (c *Cache[In]) look(ctx context.Context, keys []cacheKey, inputs []In, foun
 		if _, ok := found[key]; ok || theirs[key] != nil {
 			continue
 		}
-		if f := c.flights[key]; f != nil {
+		if f := c.flight(key, mine.priority); f != nil {
 			if !slices.Contains(mine.flights, f) {
 				theirs[key] = f
 			}
@@ -237,11 +245,21 @@ func (c *Cache[In]) look(ctx context.Context, keys []cacheKey, inputs []In, foun
 			continue
 		}
 		f := &flight{done: make(chan struct{}), gave: true} // until it has arrived
-		c.flights[key] = f
+		c.flights[flightKey{key, mine.priority}] = f
 		mine.keys, mine.inputs, mine.flights = append(mine.keys, key), append(mine.inputs, inputs[i]), append(mine.flights, f)
 	}
 	c.telemetry.found(ctx, hits, "memory")
 	return mine, theirs
+}
+
+// flight returns the one of an input that is as urgent as p or more; nil: there is none. c.mu is held.
+func (c *Cache[In]) flight(key cacheKey, p Priority) *flight {
+	for as := Live; as <= p; as++ {
+		if f := c.flights[flightKey{key, as}]; f != nil {
+			return f
+		}
+	}
+	return nil
 }
 
 // load embeds what is missing, and puts it into found and into memory.
@@ -312,7 +330,7 @@ func (c *Cache[In]) land(m missing[In]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for i, key := range m.keys {
-		delete(c.flights, key)
+		delete(c.flights, flightKey{key, m.priority})
 		close(m.flights[i].done)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -212,6 +213,33 @@ func TestCacheSingleFlight(t *testing.T) {
 	})
 }
 
+// TestCacheLive: what is live does not wait for a backfill that embeds the same.
+func TestCacheLive(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		model := newSlow()
+		c := newCache(t, embed.NewBatcher(model, embed.BatcherOptions{MaxItems: 1}), embed.CacheOptions{})
+		backfill := embed.WithPriority(t.Context(), embed.Backfill)
+		var callers sync.WaitGroup
+		for _, texts := range [][]string{{"1", "2", "3", "tea"}, {"tea", "coffee"}} { // the second waits for tea
+			callers.Go(func() {
+				if _, err := c.Embed(backfill, texts); err != nil {
+					t.Error(err)
+				}
+			})
+			synctest.Wait()
+		}
+		start := time.Now()
+		if _, err := c.Embed(t.Context(), []string{"tea"}); err != nil || time.Since(start) != 2*time.Second {
+			t.Errorf("error %v after %v", err, time.Since(start))
+		}
+		callers.Wait()
+		if want := [][]string{{"1"}, {"tea"}, {"2"}, {"3"}, {"tea"}, {"coffee"}}; !equal(model.batches, want) {
+			t.Errorf("batches %v, want %v", model.batches, want)
+		}
+	})
+}
+
 // The caller who embeds leaves: those who wait for it do not fail with it.
 func TestCacheFirstCallerLeaves(t *testing.T) {
 	t.Parallel()
@@ -349,6 +377,44 @@ func TestCacheRemoteThatIsSlowOrDown(t *testing.T) {
 			}
 		}
 	})
+}
+
+// deaf is a Remote that heeds no context, or panics.
+type deaf struct {
+	wait     chan struct{}
+	panics   bool
+	requests atomic.Int32
+}
+
+func (d *deaf) Get(context.Context, []string) ([][]byte, error) {
+	d.requests.Add(1)
+	if d.panics {
+		panic("no connection")
+	}
+	<-d.wait
+	return nil, nil
+}
+
+func (d *deaf) Set(context.Context, []string, [][]byte, time.Duration) error { return nil }
+
+func TestCacheRemoteThatIsDeaf(t *testing.T) {
+	t.Parallel()
+	for _, panics := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			remote := &deaf{wait: make(chan struct{}), panics: panics}
+			defer close(remote.wait)
+			c := newCache(t, embedtest.New(8), embed.CacheOptions{Remote: remote})
+			start := time.Now()
+			for i := range 20 {
+				if _, err := c.Embed(t.Context(), []string{fmt.Sprint(i)}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if d, n := time.Since(start), remote.requests.Load(); d > 2*time.Second || n != 3 {
+				t.Errorf("20 calls took %v, with %d requests", d, n)
+			}
+		})
+	}
 }
 
 func TestCacheRandom(t *testing.T) {

@@ -64,6 +64,7 @@ type Limited[In any] struct {
 	options       LimitOptions
 	count         func(In) int
 	calls, tokens *rate.Limiter
+	turn          chan struct{} // has one place: of callers that wait for the rates, who is in it goes next
 	spending      func(ctx context.Context, tokens int, money float64)
 
 	mu     sync.Mutex
@@ -76,7 +77,7 @@ func Limit[In any](e Embedder[In], o LimitOptions) *Limited[In] {
 	o = o.withDefaults()
 	return &Limited[In]{
 		embedder: e, options: o, count: counterOf(e), spending: newSpendingCounter(o.MeterProvider),
-		calls: newRate(o.CallsPerMinute), tokens: newRate(o.TokensPerMinute),
+		calls: newRate(o.CallsPerMinute), tokens: newRate(o.TokensPerMinute), turn: make(chan struct{}, 1),
 	}
 }
 
@@ -87,6 +88,9 @@ func (l *Limited[In]) Model() Model { return l.embedder.Model() }
 func (l *Limited[In]) Spent() float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if time.Since(l.period) >= l.options.Period {
+		return 0
+	}
 	return l.cost(l.spent)
 }
 
@@ -142,21 +146,36 @@ func (l *Limited[In]) admit(ctx context.Context, inputs []In) error {
 	if err != nil {
 		return err
 	}
+	if err := l.waitForRates(ctx, tokens); err != nil {
+		giveBack()
+		return err
+	}
+	l.spending(ctx, tokens, l.cost(tokens))
+	return nil
+}
+
+// waitForRates waits until a call fits the rates. Callers do so one after the other: a rate takes back nothing from before what it gave
+// later, so that of many who leave only the last would give back what it has taken.
+func (l *Limited[In]) waitForRates(ctx context.Context, tokens int) error {
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	now := time.Now()
 	taken := slices.Concat(reserve(l.calls, 1, now), reserve(l.tokens, tokens, now))
 	var wait time.Duration
 	for _, r := range taken {
 		wait = max(wait, r.DelayFrom(now))
 	}
-	if err := pause(ctx, wait); err != nil {
-		for _, r := range slices.Backward(taken) { // the last first, since a rate takes back nothing from before what it gave later
+	err := pause(ctx, wait)
+	if err != nil {
+		for _, r := range slices.Backward(taken) {
 			r.Cancel()
 		}
-		giveBack()
-		return err
 	}
-	l.spending(ctx, tokens, l.cost(tokens))
-	return nil
+	return err
 }
 
 // spend takes tokens from the budget, before the call, so that many at the same time do not spend it twice, and returns what gives them

@@ -69,6 +69,28 @@ func TestLimitLargeCall(t *testing.T) {
 	})
 }
 
+// TestLimitStorm: of many who wait and leave, nothing of the rates is lost, in whatever order they do.
+func TestLimitStorm(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := embed.Limit(counted{embedtest.New(4)}, embed.LimitOptions{TokensPerMinute: 60, CallsPerMinute: 60}) // a call of ten tokens takes 10 s
+		var callers sync.WaitGroup
+		for i := range 100 {
+			callers.Go(func() {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Duration(i%7+1)*time.Second)
+				defer cancel()
+				_, _ = l.Embed(ctx, []string{"0123456789"})
+			})
+			synctest.Wait()
+		}
+		callers.Wait()
+		start := time.Now()
+		if _, err := l.Embed(t.Context(), []string{"0123456789"}); err != nil || time.Since(start) > 10*time.Second {
+			t.Errorf("error %v after %v", err, time.Since(start))
+		}
+	})
+}
+
 func TestLimitBudget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -83,7 +105,9 @@ func TestLimitBudget(t *testing.T) {
 		if !errors.Is(err, embed.ErrBudget) || errors.As(err, &p) || model.Calls() != 2 {
 			t.Errorf("error %v after %d calls", err, model.Calls())
 		}
-		time.Sleep(time.Hour)
+		if time.Sleep(time.Hour); l.Spent() != 0 {
+			t.Errorf("spent %v before the first call of a period", l.Spent())
+		}
 		if err := call(); err != nil || l.Spent() != 10 {
 			t.Errorf("the next period: %v, spent %v", err, l.Spent())
 		}

@@ -34,8 +34,8 @@ type OpenAIOptions struct {
 	Key func(ctx context.Context) (string, error)
 	// MaxInputs bounds the texts of a request. Zero: 64.
 	MaxInputs int
-	// Fingerprint is the model's (see [Model]). Empty: the URL, the name and the length, which do not tell when the server changes
-	// the model behind the name.
+	// Fingerprint is the model's (see [Model]). Empty: the URL without its query, the name and the length, which do not tell when the
+	// server changes the model behind the name.
 	Fingerprint string
 	// Client makes the requests; nil: one with a timeout of 30 s.
 	Client *http.Client
@@ -47,6 +47,7 @@ type OpenAI struct {
 	options OpenAIOptions
 	model   Model
 	url     string
+	place   string // the URL for errors, without what may be secret in it
 }
 
 // NewOpenAI returns an embedder of a server. It makes no request.
@@ -71,11 +72,12 @@ func NewOpenAI(o OpenAIOptions) (*OpenAI, error) {
 	if o.Client == nil {
 		o.Client = &http.Client{Timeout: 30 * time.Second}
 	}
+	place := url.URL{Scheme: base.Scheme, Host: base.Host, Path: base.Path}
 	if o.Fingerprint == "" {
-		o.Fingerprint = fmt.Sprintf("%s %s %d", base.Redacted(), o.Model, o.Dimensions)
+		o.Fingerprint = fmt.Sprintf("%s %s %d", &place, o.Model, o.Dimensions)
 	}
 	return &OpenAI{
-		options: o, url: base.JoinPath("embeddings").String(),
+		options: o, url: base.JoinPath("embeddings").String(), place: place.JoinPath("embeddings").String(),
 		model: Model{Name: o.Model, Fingerprint: o.Fingerprint, Dimensions: o.Dimensions},
 	}, nil
 }
@@ -84,13 +86,17 @@ func NewOpenAI(o OpenAIOptions) (*OpenAI, error) {
 func (e *OpenAI) Model() Model { return e.model }
 
 // Embed asks the server for the vectors, MaxInputs texts at a time; see [Embedder]. A text that the server refuses (status 400, 413 or 422)
-// is wrong for good; any other failure may pass, also a key that is refused. No error has a text, the key or the server's words.
+// is wrong for good; any other failure may pass, also a key that is refused, and the texts behind those of such a request fail as they do,
+// without a request of their own. No error has a text, the key or the server's words.
 func (e *OpenAI) Embed(ctx context.Context, texts []string) ([][]float32, error) {
-	var vectors [][]float32
-	var errs []error
+	vectors, errs := make([][]float32, 0, len(texts)), make([]error, 0, len(texts))
 	for part := range slices.Chunk(texts, e.options.MaxInputs) {
 		made, failed := Each(ctx, oneRequest{e}, part)
 		vectors, errs = append(vectors, made...), append(errs, failed...)
+		if !slices.ContainsFunc(failed, func(err error) bool { return err == nil || itemerror.IsPermanent(err) }) {
+			rest := len(texts) - len(errs)
+			return append(vectors, make([][]float32, rest)...), NewBatchError(append(errs, slices.Repeat(failed[:1], rest)...))
+		}
 	}
 	return vectors, NewBatchError(errs)
 }
@@ -127,13 +133,17 @@ func (e *OpenAI) request(ctx context.Context, texts []string) ([][]float32, erro
 	if e.options.Key != nil {
 		key, err := e.options.Key(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("embed: the key of %s: %w", req.URL.Redacted(), err)
+			return nil, fmt.Errorf("embed: the key of %s: %w", e.place, err)
 		}
 		req.Header.Set("Authorization", "Bearer "+key)
 	}
 	res, err := e.options.Client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("embed: %w", err)
+		var of *url.Error // whose text has the whole URL
+		if errors.As(err, &of) {
+			err = of.Err
+		}
+		return nil, fmt.Errorf("embed: %s: %w", e.place, err)
 	}
 	defer func() { _ = res.Body.Close() }() // it was only read
 	if res.StatusCode != http.StatusOK {
@@ -143,7 +153,7 @@ func (e *OpenAI) request(ctx context.Context, texts []string) ([][]float32, erro
 	limit := int64(len(texts))*(int64(e.options.Dimensions)*32+1<<10) + 1<<20
 	var answer embeddings
 	if err := json.NewDecoder(io.LimitReader(res.Body, limit)).Decode(&answer); err != nil {
-		return nil, fmt.Errorf("embed: the answer of %s: %w", req.URL.Redacted(), plain(err))
+		return nil, fmt.Errorf("embed: the answer of %s: %w", e.place, plain(err))
 	}
 	return answer.vectors(len(texts))
 }

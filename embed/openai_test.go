@@ -146,6 +146,32 @@ func TestOpenAIFailures(t *testing.T) {
 	}
 }
 
+// TestOpenAIDown: what is behind a request that failed is not asked for.
+func TestOpenAIDown(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if requests.Add(1) == 1 {
+			_, _ = w.Write([]byte(`{"data": [{"index": 0, "embedding": [3, 0]}]}`))
+			return
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer s.Close()
+	e, err := embed.NewOpenAI(embed.OpenAIOptions{URL: s.URL, Model: "m", Dimensions: 2, MaxInputs: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := e.Embed(t.Context(), []string{"a", "b", "c", "d"})
+	var items interface{ ItemErrors() []error }
+	if !errors.As(err, &items) || len(embedFailed(items.ItemErrors())) != 3 || items.ItemErrors()[0] != nil || len(got) != 4 || got[0] == nil {
+		t.Errorf("%v, error %v", got, err)
+	}
+	if requests.Load() != 2 {
+		t.Errorf("%d requests", requests.Load())
+	}
+}
+
 // TestOpenAIBadVector: a vector that cannot be read costs its text alone.
 func TestOpenAIBadVector(t *testing.T) {
 	t.Parallel()
@@ -173,10 +199,17 @@ func TestOpenAIOptions(t *testing.T) {
 			t.Errorf("error %v does not name %s", err, field)
 		}
 	}
-	e, err := embed.NewOpenAI(embed.OpenAIOptions{URL: "http://user:pass@localhost:1/v1", Model: "m", Dimensions: 2, Key: func(context.Context) (string, error) {
+	nobody, err := embed.NewOpenAI(embed.OpenAIOptions{URL: "http://user:pass@localhost:1/v1?key=sk-123", Model: "m", Dimensions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := nobody.Embed(t.Context(), []string{"x"}); err == nil || strings.Contains(err.Error(), "sk-123") || !strings.Contains(err.Error(), "http://localhost:1/v1/embeddings") {
+		t.Errorf("error %v", err)
+	}
+	e, err := embed.NewOpenAI(embed.OpenAIOptions{URL: "http://user:pass@localhost:1/v1?key=sk-123", Model: "m", Dimensions: 2, Key: func(context.Context) (string, error) {
 		return "", errors.New("vault is sealed")
 	}})
-	if err != nil || strings.Contains(e.Model().Fingerprint, "pass") {
+	if err != nil || strings.Contains(e.Model().Fingerprint, "pass") || strings.Contains(e.Model().Fingerprint, "sk-123") {
 		t.Fatalf("fingerprint %s, error %v", e.Model().Fingerprint, err)
 	}
 	if _, err := e.Embed(t.Context(), []string{"x"}); err == nil || !strings.Contains(err.Error(), "vault is sealed") || strings.Contains(err.Error(), "pass") {

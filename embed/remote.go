@@ -34,34 +34,33 @@ type remote struct {
 const (
 	remoteFailures = 3
 	remotePause    = 10 * time.Second
+	remoteGrace    = 50 * time.Millisecond // for a request to end when its context has
 )
 
 var errRemote = errors.New("embed: the remote cache answered something else")
 
 // get fills results with what Remote has of keys, and reports whether it answered. What is no vector of the model it does not have.
 func (r *remote) get(ctx context.Context, keys []cacheKey, results []cached) bool {
-	return r.try(ctx, func(ctx context.Context) error {
+	values, ok := r.try(ctx, func(ctx context.Context) ([][]byte, error) {
 		values, err := r.Get(ctx, names(keys))
-		if err != nil {
-			return err
+		if err == nil && len(values) != len(keys) {
+			err = errRemote
 		}
-		if len(values) != len(keys) {
-			return errRemote
-		}
-		wrong := 0
-		for i, value := range values {
-			if value == nil {
-				continue
-			}
-			if v, err := decodeVector(value, r.dims); err != nil {
-				wrong++
-			} else {
-				results[i].vector = v
-			}
-		}
-		r.failed(ctx, wrong, "value")
-		return nil
+		return values, err
 	})
+	wrong := 0
+	for i, value := range values {
+		if value == nil {
+			continue
+		}
+		if v, err := decodeVector(value, r.dims); err != nil {
+			wrong++
+		} else {
+			results[i].vector = v
+		}
+	}
+	r.failed(ctx, wrong, "value")
+	return ok
 }
 
 // set gives Remote the vectors of keys.
@@ -70,34 +69,62 @@ func (r *remote) set(ctx context.Context, keys []cacheKey, vectors [][]float32) 
 	for i, v := range vectors {
 		values[i] = encodeVector(v)
 	}
-	r.try(ctx, func(ctx context.Context) error { return r.Set(ctx, names(keys), values, r.ttl) })
+	r.try(ctx, func(ctx context.Context) ([][]byte, error) { return nil, r.Set(ctx, names(keys), values, r.ttl) })
 }
 
 // try makes a request, unless Remote is left alone, and reports whether it succeeded. A caller who leaves is no failure of Remote's.
-func (r *remote) try(ctx context.Context, request func(ctx context.Context) error) bool {
+func (r *remote) try(ctx context.Context, request func(ctx context.Context) ([][]byte, error)) ([][]byte, bool) {
 	r.mu.Lock()
 	alone := time.Now().Before(r.until)
 	r.mu.Unlock()
 	if alone {
-		return false
+		return nil, false
 	}
-	limited, cancel := context.WithTimeout(ctx, r.timeout)
-	defer cancel()
-	err := request(limited)
+	values, err := bounded(ctx, r.timeout, request)
 	if err != nil && ctx.Err() != nil {
-		return false
+		return nil, false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if err == nil {
 		r.failures = 0
-		return true
+		return values, true
 	}
 	r.failed(ctx, 1, reason(err))
 	if r.failures++; r.failures >= remoteFailures {
 		r.failures, r.until = 0, time.Now().Add(remotePause)
 	}
-	return false
+	return nil, false
+}
+
+// bounded makes a request in a goroutine that is left behind where it heeds no context. A panic is an error.
+func bounded(ctx context.Context, timeout time.Duration, request func(ctx context.Context) ([][]byte, error)) ([][]byte, error) {
+	type answer struct {
+		values [][]byte
+		err    error
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	answers := make(chan answer, 1)
+	go func() {
+		a := answer{err: errRemote}
+		defer func() {
+			_ = recover() // errRemote then
+			answers <- a
+		}()
+		values, err := request(ctx)
+		a = answer{values, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.values, a.err
+	case <-ctx.Done():
+	}
+	select {
+	case <-answers:
+	case <-time.After(remoteGrace):
+	}
+	return nil, ctx.Err()
 }
 
 // reason is what a failure is counted as.
