@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"time"
 
 	"github.com/tidemark-go/tidemark/embed/onnx"
@@ -77,9 +76,6 @@ func (p *program) embed(ctx context.Context, in io.Reader) error {
 		return err
 	}
 	defer model.Close()
-	// After the model: libraries of CUDA take signal handlers away that were there before.
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
-	defer stop()
 	if p.show {
 		return p.print(model)
 	}

@@ -32,9 +32,9 @@ type panel struct {
 	recent, lates          []string
 }
 
-// Lines of a panel.
+// Lines of a panel: the whole table fits in a terminal of 24.
 const (
-	recentLines = 5
+	recentLines = 4
 	lateLines   = 2
 )
 
@@ -53,7 +53,7 @@ func isTerminal(out io.Writer) bool {
 		return false
 	}
 	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
+	return err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
 }
 
 // wait returns when all is complete.
@@ -103,23 +103,30 @@ func (p *panel) add(f Feature) (line string) {
 		return ""
 	case late:
 		p.late++
-		line = fmt.Sprintf("%-8s  %s            %-5s  too late, no window is left for it  %7.2f", f.Job, clock(f.Start), f.User, f.Spent)
+		line = fmt.Sprintf("%-8s  %s            %-5s   1 click   %7.2f  too late, no window is left for it", f.Job, clock(f.Start), f.User, f.Spent)
 		p.lates = last(append(p.lates, line), lateLines)
 		return line
 	case "updated":
 		p.updated++
 	}
 	p.results++
-	line = fmt.Sprintf("%-8s  %s - %s  %-5s  %2d clicks  %7.2f  %s", f.Job, clock(f.Start), clock(f.End), f.User, f.Clicks, f.Spent, f.Kind)
+	clicks := "clicks"
+	if f.Clicks == 1 {
+		clicks = "click"
+	}
+	line = fmt.Sprintf("%-8s  %s - %s  %-5s  %2d %-6s  %7.2f  %s", f.Job, clock(f.Start), clock(f.End), f.User, f.Clicks, clicks, f.Spent, f.Kind)
 	p.recent = last(append(p.recent, line), recentLines)
 	return line
 }
 
 func last(lines []string, n int) []string { return lines[max(0, len(lines)-n):] }
 
-// draw writes the table over the one before.
+// draw writes the table over the one before. Lines that are longer than the terminal is wide are cut, not wrapped, so that the table
+// is always as high as it was.
 func (b *board) draw() error {
+	const wrapOff, wrapOn = "\x1b[?7l", "\x1b[?7h"
 	var text strings.Builder
+	text.WriteString(wrapOff)
 	if b.drawn > 0 {
 		fmt.Fprintf(&text, "\x1b[%dA\x1b[J", b.drawn) // so many lines up, and clear what is below
 	}
@@ -134,8 +141,8 @@ func (b *board) draw() error {
 		if !p.upTo.IsZero() {
 			upTo = clock(p.upTo)
 		}
-		write("%s %s: %d results, %d of them updates, %d late clicks; complete up to %s", strings.ToUpper(j.name), j.what,
-			p.results, p.updated, p.late, upTo)
+		write("%s %s: complete up to %s; %d results, %d of them updates; %d late clicks", strings.ToUpper(j.name), j.what,
+			upTo, p.results, p.updated, p.late)
 		for i := range recentLines + lateLines {
 			line := ""
 			switch k := i - recentLines; {
@@ -147,6 +154,7 @@ func (b *board) draw() error {
 			write("  %s", line)
 		}
 	}
+	text.WriteString(wrapOn)
 	_, err := io.WriteString(b.out, text.String())
 	return err
 }

@@ -27,6 +27,10 @@ func main() {
 		fmt.Fprintf(os.Stderr, "windows: unexpected argument %q\n", flag.Arg(0))
 		os.Exit(2)
 	}
+	if *speed < 0 {
+		fmt.Fprintf(os.Stderr, "windows: -speed is %v\n", *speed)
+		os.Exit(2)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, os.Stdout, *url, *admin, *speed)
 	stop()
