@@ -378,8 +378,12 @@ func (s *Store) message(w *write) (*pb.BatchObject, int, error) {
 				f(values, name)
 			}
 		}
-		for _, v := range w.vectors {
-			if v != nil {
+		for name, v := range w.vectors {
+			switch {
+			case v == nil:
+			case name == "":
+				out.VectorBytes = v.GetVectorBytes()
+			default:
 				out.Vectors = append(out.Vectors, v)
 			}
 		}

@@ -98,16 +98,13 @@ var (
 )
 
 func (p Property) class() classProperty {
-	out := classProperty{Name: p.Name, DataType: []string{string(p.DataType)}, Tokenization: p.Tokenization}
-	yes, no := true, false
-	if p.NoFilter {
-		out.IndexFilterable = &no
+	filter, search, ranges := !p.NoFilter, !p.NoSearch, p.RangeFilter
+	out := classProperty{Name: p.Name, DataType: []string{string(p.DataType)}, Tokenization: p.Tokenization, IndexFilterable: &filter}
+	if p.DataType == Text || p.DataType == TextArray {
+		out.IndexSearchable = &search
 	}
-	if p.NoSearch {
-		out.IndexSearchable = &no
-	}
-	if p.RangeFilter {
-		out.IndexRangeFilters = &yes
+	if p.ranged() {
+		out.IndexRangeFilters = &ranges
 	}
 	for _, nested := range p.Nested {
 		out.Nested = append(out.Nested, nested.class())
@@ -200,11 +197,14 @@ func (c indexConfig) asked() Quantizer {
 	return ""
 }
 
+// remembering is how the description of a collection of remembered deletions begins.
+const remembering = "Deletions remembered for the collection "
+
 // wantedTombstones is the collection of remembered deletions: the ids of deleted objects with their versions, without
 // a vector.
 func (o Options) wantedTombstones() class {
 	return class{
-		Class: o.Collection + tombstones, Description: "Deletions remembered for the collection " + o.Collection,
+		Class: o.Collection + tombstones, Description: remembering + o.Collection,
 		Vectorizer: "none", VectorIndexType: "hnsw", VectorIndexConfig: &indexConfig{Skip: true},
 		Replication:  &replication{o.Replication.Factor, o.Replication.DeletionStrategy},
 		MultiTenancy: multiTenancy{o.Tenants, o.Tenants, o.Tenants}, Properties: []classProperty{versionColumn},

@@ -10,7 +10,7 @@ import (
 )
 
 // Vector is a named vector of a collection, made by the application (vectorizer none). One that a collection lacks is added
-// to it, by servers from v1.31: objects that are there are without it until they are written again. So a second name is how
+// to it, by servers from v1.31, also beside a vector without a name: objects that are there are without it until they are written again. So a second name is how
 // to change a model without downtime: fill it while the first is searched, then search the second.
 type Vector struct {
 	// Name is letters, digits and _, beginning with a letter or _.
@@ -21,10 +21,12 @@ type Vector struct {
 	Distance Distance
 	// Index finds the nearest ones. Default: [HNSW].
 	Index Index
-	// Quantizer is how the index holds them. Default: the server's, whatever it is; [Unquantized] asks for none.
+	// Quantizer is how the index holds them. Default: the server's, whatever it is; [Unquantized] asks for none. An index [HNSW] that has
+	// none gets it for what it holds too; what is compressed is not changed any more.
 	Quantizer Quantizer
 	// EFConstruction, MaxConnections and EF are parameters of [HNSW]: candidates while building, edges of a node, and
-	// candidates of a search (-1: as many as the server thinks right). Default: the server's, whatever they are.
+	// candidates of a search (-1: as many as the server thinks right), which can be changed later. Default: the server's, whatever they
+	// are.
 	EFConstruction, MaxConnections, EF int
 	// Multi makes it a list of vectors for each object, of [vectorstore.Object].MultiVectors, in an index [HNSW] by [Cosine]. It needs a
 	// server from v1.29. A search looks, for each of its vectors, at no more stored ones than its Limit, so that a larger Limit finds
@@ -77,7 +79,7 @@ type Replication struct {
 	// Factor is the number of copies. Default: the server's, whatever it is.
 	Factor int
 	// DeletionStrategy settles a delete that one copy has and another lacks. Default: [TimeBasedResolution], for a
-	// collection that is created; one that is there keeps its own, unless this field says what it must be. The server's
+	// collection that is created; one that is there keeps its own, unless this field says what it becomes. The server's
 	// default was another one in almost every version, so that it is always set.
 	DeletionStrategy DeletionStrategy
 }
@@ -232,6 +234,11 @@ func validateProperties(properties []Property, top bool) error {
 	return errors.Join(errs...)
 }
 
+// ranged reports whether there is an index for comparisons of the type.
+func (p Property) ranged() bool {
+	return p.DataType == Int || p.DataType == Number || p.DataType == Date
+}
+
 func (p Property) validate(top bool) error {
 	nested := p.DataType == Object || p.DataType == ObjectArray
 	element, _ := p.DataType.element()
@@ -242,7 +249,7 @@ func (p Property) validate(top bool) error {
 		return fmt.Errorf("type %q with %d nested properties", p.DataType, len(p.Nested))
 	case element != Text && (p.Tokenization != "" || p.NoSearch):
 		return fmt.Errorf("Tokenization and NoSearch are for text, not for type %s", p.DataType)
-	case p.RangeFilter && p.DataType != Int && p.DataType != Number && p.DataType != Date:
+	case p.RangeFilter && !p.ranged():
 		return fmt.Errorf("RangeFilter is for int, number and date, not for type %s", p.DataType)
 	}
 	return validateProperties(p.Nested, false)

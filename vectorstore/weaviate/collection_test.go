@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -14,66 +13,8 @@ import (
 
 	"github.com/tidemark-go/tidemark/embed"
 	"github.com/tidemark-go/tidemark/embed/embedtest"
-	"github.com/tidemark-go/tidemark/internal/itemerror"
 	"github.com/tidemark-go/tidemark/vectorstore"
 )
-
-// TestServerCollectionOptions: a collection gets what the options ask for, fits them afterwards, and every other wish is a difference
-// that names its field.
-func TestServerCollectionOptions(t *testing.T) {
-	o := serverOptions(t)
-	o.Vectors = []Vector{
-		{Name: "graph", Distance: L2Squared, EFConstruction: 64, MaxConnections: 16, EF: 50, Quantizer: SQ},
-		{Name: "flat", Index: Flat, Distance: Dot, Quantizer: BQ},
-		{Name: "plain", Quantizer: Unquantized},
-		{Name: "rotated", Quantizer: RQ},
-		{Name: "any"},
-	}
-	o.Properties = []Property{
-		{Name: "code", DataType: Text, Tokenization: Field, NoSearch: true},
-		{Name: "price", DataType: Number, RangeFilter: true},
-		{Name: "note", DataType: Text, NoFilter: true},
-	}
-	o.Replication = Replication{Factor: 1, DeletionStrategy: DeleteOnConflict}
-	open(t, o)
-	open(t, o)
-	var have class
-	if err := testConn(t, o).rest(t.Context(), http.MethodGet, "/v1/schema/"+o.Collection, nil, &have); err != nil {
-		t.Fatal(err)
-	}
-	if v := have.VectorConfig["graph"]; v.VectorIndexConfig.EF != 50 || v.VectorIndexConfig.quantizer() != SQ {
-		t.Errorf("the server has %+v", v)
-	}
-	for want, change := range map[string]func(*Options){
-		"vector graph: distance is l2-squared; want dot":                               func(o *Options) { o.Vectors[0].Distance = Dot },
-		"vector graph: efConstruction is 64; want 65":                                  func(o *Options) { o.Vectors[0].EFConstruction = 65 },
-		"vector graph: maxConnections is 16; want 17":                                  func(o *Options) { o.Vectors[0].MaxConnections = 17 },
-		"vector graph: ef is 50; want 51":                                              func(o *Options) { o.Vectors[0].EF = 51 },
-		"vector graph: quantizer is sq; want none":                                     func(o *Options) { o.Vectors[0].Quantizer = Unquantized },
-		"vector flat: quantizer is bq; want sq":                                        func(o *Options) { o.Vectors[1].Quantizer = SQ },
-		"vector flat: index is flat; want hnsw":                                        func(o *Options) { o.Vectors[1].Index = HNSW },
-		"vector plain: quantizer is none; want pq":                                     func(o *Options) { o.Vectors[2].Quantizer = PQ },
-		"property code: tokenization is field; want word":                              func(o *Options) { o.Properties[0].Tokenization = Word },
-		"property price: filterable is true; want false":                               func(o *Options) { o.Properties[1].NoFilter = true },
-		"property note: searchable is true; want false":                                func(o *Options) { o.Properties[2].NoSearch = true },
-		"property price: type is number; want int":                                     func(o *Options) { o.Properties[1].DataType = Int },
-		"replication: factor is 1; want 3":                                             func(o *Options) { o.Replication.Factor = 3 },
-		"replication: deletion strategy is DeleteOnConflict; want TimeBasedResolution": func(o *Options) { o.Replication.DeletionStrategy = TimeBasedResolution },
-	} {
-		other := o
-		other.Vectors, other.Properties = slices.Clone(o.Vectors), slices.Clone(o.Properties)
-		change(&other)
-		_, err := New(t.Context(), other)
-		var differs *CollectionError
-		if !errors.As(err, &differs) || !errors.Is(err, ErrCollection) || !itemerror.IsPermanent(err) {
-			t.Errorf("%q: error %v", want, err)
-			continue
-		}
-		if len(differs.Differences) == 0 || differs.Differences[0].String() != want {
-			t.Errorf("differences are %v, want %q", differs.Differences, want)
-		}
-	}
-}
 
 // TestServerDeletionStrategy: a collection that New creates never has the server's default, which differs between versions.
 func TestServerDeletionStrategy(t *testing.T) {
@@ -326,8 +267,8 @@ func TestServerPropertiesOfMapping(t *testing.T) {
 	if err := s.conn.rest(t.Context(), http.MethodGet, "/v1/schema/"+s.collection, nil, &have); err != nil {
 		t.Fatal(err)
 	}
-	if differences := o.wanted().differences(have); len(differences) > 0 || len(have.Properties) != len(want)+2 {
-		t.Errorf("the server has %+v: %v", have.Properties, differences)
+	if c := o.wanted().compare(have); len(c.fixed)+len(c.mutable) > 0 || len(have.Properties) != len(want)+2 {
+		t.Errorf("the server has %+v: %+v", have.Properties, c)
 	}
 	if nested := newProperties(have.Properties)["made_by"].nested; len(nested) != 2 {
 		t.Errorf("the server has added nested properties: %v", nested)

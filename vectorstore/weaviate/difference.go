@@ -7,87 +7,151 @@ import (
 	"strings"
 )
 
-// differences says where have does not do what want needs and cannot be made to.
-func (want class) differences(have class) []Difference {
-	var out []Difference
-	differ := func(field, have, want string) { out = append(out, Difference{field, have, want}) }
-	if have.Class != want.Class {
-		differ("the name that the server answers with", have.Class, want.Class)
-	}
-	for _, d := range []struct {
-		name       string
-		have, want bool
-	}{
-		{"multi-tenancy: enabled", have.MultiTenancy.Enabled, want.MultiTenancy.Enabled},
-		{"multi-tenancy: autoTenantCreation", have.MultiTenancy.AutoCreation, want.MultiTenancy.AutoCreation},
-		{"multi-tenancy: autoTenantActivation", have.MultiTenancy.AutoActivation, want.MultiTenancy.AutoActivation},
-	} {
-		if d.have != d.want && (want.MultiTenancy.Enabled || d.name == "multi-tenancy: enabled") {
-			differ(d.name, fmt.Sprint(d.have), fmt.Sprint(d.want))
+// comparison is how a collection that is there differs from a wanted one.
+type comparison struct {
+	fixed   []Difference // what the server changes in no collection that is there
+	mutable []Difference // what it does: by changes, and by adding properties
+	// changes are the fields of the collection's JSON to set, those of mutable.
+	changes    map[string]any
+	properties []classProperty // to add
+}
+
+func (c *comparison) differ(field string, have, want any) {
+	c.fixed = append(c.fixed, Difference{field, fmt.Sprint(have), fmt.Sprint(want)})
+}
+
+// change notes a difference that the server can mend, by the value in the place of the collection's JSON that path names.
+func (c *comparison) change(field string, have, want, value any, path ...string) {
+	c.mutable = append(c.mutable, Difference{field, fmt.Sprint(have), fmt.Sprint(want)})
+	at := c.changes
+	for _, name := range path[:len(path)-1] {
+		inner, _ := at[name].(map[string]any)
+		if inner == nil {
+			inner = map[string]any{}
+			at[name] = inner
 		}
+		at = inner
+	}
+	at[path[len(path)-1]] = value
+}
+
+// compare says where have does not do what want needs.
+func (want class) compare(have class) *comparison {
+	c := &comparison{changes: map[string]any{}}
+	if have.Class != want.Class {
+		c.differ("the name that the server answers with", have.Class, want.Class)
+	}
+	if strings.HasPrefix(have.Description, remembering) && want.Description == "" {
+		c.differ("what it holds", "remembered deletions", "objects")
+	}
+	h, w := have.MultiTenancy, want.MultiTenancy
+	if h.Enabled != w.Enabled {
+		c.differ("multi-tenancy: enabled", h.Enabled, w.Enabled)
+	}
+	if w.Enabled && !h.AutoCreation {
+		c.change("multi-tenancy: autoTenantCreation", false, true, true, "multiTenancyConfig", "autoTenantCreation")
+	}
+	if w.Enabled && !h.AutoActivation {
+		c.change("multi-tenancy: autoTenantActivation", false, true, true, "multiTenancyConfig", "autoTenantActivation")
 	}
 	if have.Vectorizer != "" && have.Vectorizer != "none" {
-		differ("vectorizer", have.Vectorizer, "none")
+		c.differ("vectorizer", have.Vectorizer, "none")
 	}
-	if r := have.Replication; r != nil && want.Replication.Factor > 0 && r.Factor != want.Replication.Factor {
-		differ("replication: factor", fmt.Sprint(r.Factor), fmt.Sprint(want.Replication.Factor))
+	r := replication{}
+	if have.Replication != nil {
+		r = *have.Replication
 	}
-	if w := want.Replication.DeletionStrategy; w != "" && (have.Replication == nil || have.Replication.DeletionStrategy != w) {
-		strategy := DeletionStrategy("")
-		if have.Replication != nil {
-			strategy = have.Replication.DeletionStrategy
-		}
-		differ("replication: deletion strategy", string(strategy), string(w))
+	if n := want.Replication.Factor; n > 0 && r.Factor != n {
+		c.differ("replication: factor", r.Factor, n)
+	}
+	if s := want.Replication.DeletionStrategy; s != "" && r.DeletionStrategy != s {
+		c.change("replication: deletion strategy", r.DeletionStrategy, s, s, "replicationConfig", "deletionStrategy")
 	}
 	for _, name := range slices.Sorted(maps.Keys(want.VectorConfig)) {
 		if v, ok := have.VectorConfig[name]; ok {
-			out = append(out, want.VectorConfig[name].differences("vector "+name+": ", v)...)
-		} else if len(have.VectorConfig) == 0 {
-			differ("vector "+name, "", "named vectors; a collection that was made without any cannot get them")
+			c.compareVector(name, v, want.VectorConfig[name])
+		} else {
+			v := want.VectorConfig[name]
+			c.change("vector "+name, "", v.VectorIndexType, v, "vectorConfig", name)
 		}
 	}
-	return append(out, propertyDifferences("", newProperties(have.Properties), newProperties(want.Properties))...)
+	if rangesInObjects(have.Properties) {
+		c.keepRanges()
+	}
+	c.compareProperties(have.Properties, want.Properties)
+	return c
 }
 
-func (want vectorConfig) differences(field string, have vectorConfig) []Difference {
-	var out []Difference
-	differ := func(name string, have, want any) {
-		out = append(out, Difference{field + name, fmt.Sprint(have), fmt.Sprint(want)})
+// keepRanges makes all changes impossible. In a collection in whose objects there are indexes for ranges, the server refuses every change,
+// and takes those indexes for gone from then on (seen with v1.35 and v1.39).
+func (c *comparison) keepRanges() {
+	for _, d := range c.mutable {
+		d.Want += "; the server changes no collection with range filters in objects"
+		c.fixed = append(c.fixed, d)
 	}
+	c.mutable, c.changes = nil, nil
+}
+
+func rangesInObjects(properties []classProperty) bool {
+	return slices.ContainsFunc(properties, func(p classProperty) bool {
+		return slices.ContainsFunc(p.Nested, func(n classProperty) bool { return on(n.IndexRangeFilters) }) || rangesInObjects(p.Nested)
+	})
+}
+
+func (c *comparison) compareVector(name string, have, want vectorConfig) {
+	field := "vector " + name + ": "
 	if _, none := have.Vectorizer["none"]; !none {
-		differ("vectorizer", strings.Join(slices.Sorted(maps.Keys(have.Vectorizer)), ", "), "none")
+		c.differ(field+"vectorizer", strings.Join(slices.Sorted(maps.Keys(have.Vectorizer)), ", "), "none")
 	}
 	h, w := have.VectorIndexConfig, want.VectorIndexConfig
-	if have.VectorIndexType != want.VectorIndexType {
-		differ("index", have.VectorIndexType, want.VectorIndexType)
-	} else if asked := w.asked(); asked != "" && asked != h.quantizer() {
-		differ("quantizer", h.quantizer(), asked)
+	asked, is := w.asked(), h.quantizer()
+	switch {
+	case have.VectorIndexType != want.VectorIndexType:
+		c.differ(field+"index", have.VectorIndexType, want.VectorIndexType)
+	case asked == "" || asked == is:
+	case is == Unquantized && want.VectorIndexType == HNSW: // other changes the server accepts, and does not do (seen with v1.35 and v1.39)
+		c.change(field+"quantizer", is, asked, true, "vectorConfig", name, "vectorIndexConfig", string(asked), "enabled")
+	default:
+		c.differ(field+"quantizer", is, asked)
 	}
 	if h.Distance != w.Distance {
-		differ("distance", h.Distance, w.Distance)
+		c.differ(field+"distance", h.Distance, w.Distance)
 	}
 	if h.Skip {
-		differ("indexing", "skipped", "an index")
+		c.differ(field+"indexing", "skipped", "an index")
 	}
 	if h.multi() != w.multi() {
-		differ("multi-vector", h.multi(), w.multi())
+		c.differ(field+"multi-vector", h.multi(), w.multi())
 	}
 	if h.muvera() != w.muvera() {
-		differ("multi-vector: MUVERA", h.muvera(), w.muvera())
+		c.differ(field+"multi-vector: MUVERA", h.muvera(), w.muvera())
 	}
-	for _, n := range []struct {
-		name       string
-		have, want int
-	}{
-		{"efConstruction", h.EFConstruction, w.EFConstruction},
-		{"maxConnections", h.MaxConnections, w.MaxConnections},
-		{"ef", h.EF, w.EF},
-	} {
-		if n.want != 0 && n.have != n.want {
-			differ(n.name, n.have, n.want)
+	if w.EFConstruction != 0 && h.EFConstruction != w.EFConstruction {
+		c.differ(field+"efConstruction", h.EFConstruction, w.EFConstruction)
+	}
+	if w.MaxConnections != 0 && h.MaxConnections != w.MaxConnections {
+		c.differ(field+"maxConnections", h.MaxConnections, w.MaxConnections)
+	}
+	if w.EF != 0 && h.EF != w.EF {
+		c.change(field+"ef", h.EF, w.EF, w.EF, "vectorConfig", name, "vectorIndexConfig", "ef")
+	}
+}
+
+// compareProperties also finds what is missing: properties can be added, if no other has the name in other letter case.
+func (c *comparison) compareProperties(have, want []classProperty) {
+	there, wanted := newProperties(have), newProperties(want)
+	c.fixed = append(c.fixed, propertyDifferences("", there, wanted)...)
+	for _, p := range want {
+		i := slices.IndexFunc(have, func(h classProperty) bool { return strings.EqualFold(h.Name, p.Name) })
+		switch {
+		case there[p.Name] != nil:
+		case i >= 0:
+			c.differ("property "+p.Name+": name", have[i].Name, p.Name)
+		default:
+			c.mutable = append(c.mutable, Difference{Field: "property " + p.Name, Want: string(p.dataType())})
+			c.properties = append(c.properties, p)
 		}
 	}
-	return out
 }
 
 // propertyDifferences says what differs, and which types cannot be carried at all: an upsert replaces the whole object,
@@ -126,7 +190,7 @@ func propertyDifferences(prefix string, have, want map[string]*property) []Diffe
 	return out
 }
 
-// indexDifferences compares where want says something.
+// indexDifferences compares what a declared property says; of the ways to cut texts it may say nothing.
 func indexDifferences(field string, have, want indexes) []Difference {
 	var out []Difference
 	if want.tokenization != "" && have.tokenization != want.tokenization {
@@ -134,13 +198,12 @@ func indexDifferences(field string, have, want indexes) []Difference {
 	}
 	for _, index := range []struct {
 		name       string
-		have, want *bool
+		have, want bool
 	}{
 		{"filterable", have.filter, want.filter}, {"searchable", have.search, want.search}, {"range filters", have.ranges, want.ranges},
 	} {
-		if index.want != nil && (index.have == nil || *index.have != *index.want) {
-			is := index.have != nil && *index.have
-			out = append(out, Difference{field + ": " + index.name, fmt.Sprint(is), fmt.Sprint(*index.want)})
+		if index.have != index.want {
+			out = append(out, Difference{field + ": " + index.name, fmt.Sprint(index.have), fmt.Sprint(index.want)})
 		}
 	}
 	return out

@@ -10,8 +10,11 @@
 //	if err != nil { ... }
 //	defer store.Close()
 //
-// New creates the collection or checks it, field by field ([CollectionError] lists what differs), and adds the named vectors
-// and properties that it lacks; [Options].OpenOnly forbids both. [PropertiesOf] makes the properties of a Go struct. From then
+// New creates the collection or checks it, field by field ([CollectionError] lists what differs). Where the server can change a
+// collection that is there, New does: it adds named vectors and properties, turns on quantizers of HNSW and the automatic tenants,
+// sets EF and the deletion strategy. Where one difference is of another kind, it changes nothing; [Options].OpenOnly forbids all of
+// it. What others have added to the collection stays as it is, but for a collection with range filters in objects, which the server
+// cannot change: it gets properties alone. [PropertiesOf] makes the properties of a Go struct. From then
 // on everything goes over one gRPC connection, and REST is used when a property is added or replicas are read. It is tested with
 // servers v1.35 and v1.39.
 //
@@ -19,7 +22,8 @@
 //
 // An object of the collection is one [vectorstore.Object] under the same id. The collection has no vectorizer: its
 // named vectors (text_vector and image_vector, unless [Options].Vectors says otherwise) are given with the object, and
-// indexed by HNSW and compared by cosine unless a [Vector] says otherwise. A put replaces the whole object, vectors included, which is
+// indexed by HNSW and compared by cosine unless a [Vector] says otherwise. In a collection that was made with one vector without a
+// name, that one is "" among an object's Vectors. A put replaces the whole object, vectors included, which is
 // what Upsert means; a Merge therefore reads the object first.
 //
 // Two properties of text are the Store's own, in no index and never among an object's Properties: tidemark_version

@@ -81,7 +81,7 @@ func nullMessage(null *pb.Filters, name string, p *property, known *schema) (*pb
 	switch {
 	case !known.nulls:
 		return nil, vectorstore.Unsupported("IsNull: the collection was made without indexNullState, which Weaviate cannot add")
-	case p.indexes.filter != nil && !*p.indexes.filter, slices.Contains([]DataType{Geo, Object, ObjectArray, Blob, Phone}, p.dataType):
+	case !p.indexes.filter, slices.Contains([]DataType{Geo, Object, ObjectArray, Blob, Phone}, p.dataType):
 		return nil, fmt.Errorf("filter: %w", valueError("property %q, of type %s, is in no index of nulls", name, p.dataType))
 	}
 	null.TestValue = &pb.Filters_ValueBoolean{ValueBoolean: false}

@@ -206,6 +206,7 @@ func (s *Store) readOne(ctx context.Context, tenant, collection, id string) (*re
 type restObject struct {
 	Properties map[string]json.RawMessage `json:"properties"`
 	Vectors    map[string]json.RawMessage `json:"vectors"`
+	Unnamed    []float32                  `json:"vector"`
 }
 
 func (s *schema) lacks(properties map[string]json.RawMessage) bool {
@@ -220,6 +221,9 @@ func (s *schema) lacks(properties map[string]json.RawMessage) bool {
 // parse returns the object that parseObject would.
 func (r restObject) parse(id vectorstore.ID, known map[string]*property) (*vectorstore.Object, error) {
 	o := &vectorstore.Object{Ref: vectorstore.Ref{ID: id}, Vectors: map[string][]float32{}}
+	if len(r.Unnamed) > 0 {
+		o.Vectors[""] = r.Unnamed
+	}
 	for name, text := range r.Vectors {
 		if err := takeJSON(o, name, text); err != nil {
 			return nil, fmt.Errorf("vector %q: %w", name, err)

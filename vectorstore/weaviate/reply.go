@@ -24,6 +24,9 @@ func parseObject(result *pb.SearchResult) (*vectorstore.Object, error) {
 	if o.Properties, err = decodeObject(result.GetProperties().GetNonRefProps()); err != nil {
 		return nil, err
 	}
+	if unnamed := result.GetMetadata().GetVectorBytes(); len(unnamed) > 0 {
+		o.Vectors[""] = decodeVector(unnamed)
+	}
 	if err := takeVectors(o, result.GetMetadata().GetVectors()); err != nil {
 		return nil, err
 	}

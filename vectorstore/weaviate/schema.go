@@ -1,10 +1,14 @@
 package weaviate
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -19,6 +23,7 @@ type schema struct {
 	properties map[string]*property
 	vectors    map[string]namedVector
 	nulls      bool // the collection knows which objects lack a property
+	unnamed    bool // the objects may also have a vector without a name
 	// explicit asks for every property by its name; nil where asking for all leaves none out.
 	explicit *pb.PropertiesRequest
 }
@@ -30,10 +35,10 @@ type property struct {
 	indexes  indexes
 }
 
-// indexes are what a property is found by, nil and empty where nothing is said.
+// indexes are what a property is found by.
 type indexes struct {
-	tokenization           Tokenization
-	filter, search, ranges *bool
+	tokenization           Tokenization // empty where nothing is said
+	filter, search, ranges bool
 }
 
 func newProperties(in []classProperty) map[string]*property {
@@ -41,15 +46,19 @@ func newProperties(in []classProperty) map[string]*property {
 	for _, p := range in {
 		out[p.Name] = &property{
 			dataType: p.dataType(), nested: newProperties(p.Nested),
-			indexes: indexes{p.Tokenization, p.IndexFilterable, p.IndexSearchable, p.IndexRangeFilters},
+			indexes: indexes{p.Tokenization, p.IndexFilterable == nil || *p.IndexFilterable, on(p.IndexSearchable), on(p.IndexRangeFilters)},
 		}
 	}
 	return out
 }
 
+func on(flag *bool) bool { return flag != nil && *flag }
+
 func newSchema(c class) *schema {
-	s := &schema{properties: newProperties(c.Properties), vectors: make(map[string]namedVector, len(c.VectorConfig))}
-	s.nulls = c.InvertedIndex != nil && c.InvertedIndex.NullState
+	s := &schema{
+		properties: newProperties(c.Properties), vectors: make(map[string]namedVector, len(c.VectorConfig)), unnamed: c.VectorIndexType != "",
+		nulls: c.InvertedIndex != nil && c.InvertedIndex.NullState,
+	}
 	for name, v := range c.VectorConfig {
 		s.vectors[name] = namedVector{v.VectorIndexConfig.Distance, v.VectorIndexConfig.multi()}
 	}
@@ -76,39 +85,125 @@ func request(properties map[string]*property) (names []string, nested []*pb.Obje
 	return names, nested
 }
 
-// ensure creates the collection, or checks that the one that is there fits and adds the vectors and properties that it
-// lacks; with openOnly, what is missing is an error. It returns what is there now.
-func (c *conn) ensure(ctx context.Context, want class, openOnly bool) (class, error) {
+// plan is what makes a collection as it is wanted.
+type plan struct {
+	want class
+	have class // without a name where nothing is there
+	*comparison
+}
+
+// plan reads what is there. What cannot be mended is an error, a [CollectionError]; with openOnly, that is everything.
+func (c *conn) plan(ctx context.Context, want class, openOnly bool) (*plan, error) {
 	have, err := c.class(ctx, want.Class)
 	missing := restCode(err) == http.StatusNotFound
-	if missing && openOnly {
-		return class{}, c.differ(want, []Difference{{Field: "collection " + want.Class, Want: "one that is there, since OpenOnly is set"}})
-	}
-	if missing {
-		err = c.rest(ctx, http.MethodPost, "/v1/schema", want.created(), nil)
-		if restCode(err) == http.StatusUnprocessableEntity {
-			// Another process may have created it in between; if it is still not there, the answer says why.
-			if again, errAgain := c.class(ctx, want.Class); errAgain == nil {
-				return c.fit(ctx, again, want, false)
-			}
-			return class{}, fmt.Errorf("%w: creating %s: %w", ErrCollection, want.Class, err)
-		}
-		if err == nil {
-			have, err = c.class(ctx, want.Class)
-		}
-	}
-	if err != nil {
-		return class{}, fmt.Errorf("weaviate: collection %s at %s: %w", want.Class, c.httpAddr, err)
+	switch {
+	case missing && openOnly:
+		return nil, c.differ(want, []Difference{{Field: "collection " + want.Class, Want: "one that is there, since OpenOnly is set"}})
+	case missing:
+		return &plan{want: want}, nil
+	case err != nil:
+		return nil, fmt.Errorf("weaviate: collection %s at %s: %w", want.Class, c.httpAddr, err)
 	}
 	if !strings.EqualFold(have.Class, want.Class) { // an alias
 		if !openOnly {
-			return class{}, c.differ(want, []Difference{{
+			return nil, c.differ(want, []Difference{{
 				"collection " + want.Class, "an alias of " + have.Class, "a collection; an alias is opened with OpenOnly",
 			}})
 		}
 		want.Class = have.Class
 	}
-	return c.fit(ctx, have, want, openOnly)
+	p := &plan{want, have, want.compare(have)}
+	differences := p.fixed
+	if openOnly {
+		differences = append(differences, p.mutable...)
+	}
+	if len(differences) > 0 {
+		return nil, c.differ(want, differences)
+	}
+	return p, nil
+}
+
+// carryOut returns what is there then, which it has read and checked again.
+func (c *conn) carryOut(ctx context.Context, p *plan) (class, error) {
+	var err error
+	switch {
+	case p.have.Class == "":
+		err = c.rest(ctx, http.MethodPost, "/v1/schema", p.want.created(), nil)
+	case len(p.mutable) == 0:
+		return p.have, nil
+	default:
+		err = c.mend(ctx, p)
+	}
+	if restCode(err) == http.StatusUnprocessableEntity {
+		// Another process may have been faster; if all is still as it was, the answer says why.
+		again, errAgain := c.plan(ctx, p.want, false)
+		if errAgain == nil && !reflect.DeepEqual(again.have, p.have) {
+			return c.carryOut(ctx, again)
+		}
+		err = cmp.Or(errAgain, fmt.Errorf("%w: %s at %s: %w", ErrCollection, p.want.Class, c.httpAddr, err))
+	}
+	if err != nil {
+		return class{}, err
+	}
+	done, err := c.plan(ctx, p.want, true)
+	if err != nil {
+		return class{}, err
+	}
+	return done.have, nil
+}
+
+// mend changes a collection, then adds properties to it.
+func (c *conn) mend(ctx context.Context, p *plan) error {
+	if err := c.change(ctx, p.want.Class, p.changes); err != nil {
+		return err
+	}
+	for _, property := range p.properties {
+		if err := c.addProperty(ctx, p.want.Class, property); err != nil {
+			return fmt.Errorf("adding property %s: %w", property.Name, err)
+		}
+	}
+	return nil
+}
+
+// change sets fields of a collection. The server takes whole collections alone, so that what another process changes between the
+// reading and the writing makes it refuse ours, which is then done again.
+func (c *conn) change(ctx context.Context, name string, changes map[string]any) error {
+	path := "/v1/schema/" + name
+	for before := []byte(nil); ; {
+		var text json.RawMessage
+		if err := c.rest(ctx, http.MethodGet, path, nil, &text); err != nil {
+			return err
+		}
+		var whole map[string]any // with every field that the server has, known here or not
+		if err := json.Unmarshal(text, &whole); err != nil {
+			return err
+		}
+		if !setFields(whole, changes) {
+			return nil
+		}
+		err := c.rest(ctx, http.MethodPut, path, whole, nil)
+		if restCode(err) != http.StatusUnprocessableEntity || bytes.Equal(text, before) {
+			return err
+		}
+		before = text
+	}
+}
+
+// setFields sets fields of JSON, and those in them, and reports whether one had another value. A vector is set where there is none.
+func setFields(to, fields map[string]any) (changed bool) {
+	for name, value := range fields {
+		inner, nested := value.(map[string]any)
+		there, _ := to[name].(map[string]any)
+		_, vector := value.(vectorConfig)
+		switch {
+		case nested && there != nil:
+			changed = setFields(there, inner) || changed
+		case vector && there != nil, fmt.Sprint(to[name]) == fmt.Sprint(value):
+		default:
+			to[name], changed = value, true
+		}
+	}
+	return changed
 }
 
 func (c *conn) class(ctx context.Context, name string) (class, error) {
@@ -119,93 +214,6 @@ func (c *conn) class(ctx context.Context, name string) (class, error) {
 
 func (c *conn) differ(want class, differences []Difference) error {
 	return &CollectionError{Collection: want.Class, Address: c.httpAddr, Differences: differences}
-}
-
-// fit checks have, then adds to it what it lacks.
-func (c *conn) fit(ctx context.Context, have, want class, openOnly bool) (class, error) {
-	differences := want.differences(have)
-	vectors, properties := want.missing(have)
-	if openOnly {
-		for _, name := range vectors {
-			differences = append(differences, Difference{Field: "vector " + name, Want: string(want.VectorConfig[name].VectorIndexType)})
-		}
-		for _, p := range properties {
-			differences = append(differences, Difference{Field: "property " + p.Name, Want: string(p.dataType())})
-		}
-	}
-	if len(differences) > 0 {
-		return class{}, c.differ(want, differences)
-	}
-	if len(vectors)+len(properties) == 0 {
-		return have, nil
-	}
-	if len(vectors) > 0 {
-		if err := c.addVectors(ctx, want); err != nil {
-			return class{}, fmt.Errorf("weaviate: collection %s at %s: adding the vectors %s: %w",
-				want.Class, c.httpAddr, strings.Join(vectors, ", "), err)
-		}
-	}
-	for _, p := range properties {
-		err := c.addProperty(ctx, want.Class, p)
-		if restCode(err) == http.StatusUnprocessableEntity {
-			// Another process may have added it in between.
-			if again, errAgain := c.class(ctx, want.Class); errAgain == nil && newProperties(again.Properties)[p.Name] != nil {
-				return c.fit(ctx, again, want, false)
-			}
-		}
-		if err != nil {
-			return class{}, fmt.Errorf("weaviate: collection %s at %s: adding property %s: %w", want.Class, c.httpAddr, p.Name, err)
-		}
-	}
-	return c.class(ctx, want.Class)
-}
-
-// missing returns what fit can add.
-func (want class) missing(have class) (vectors []string, properties []classProperty) {
-	for _, name := range slices.Sorted(maps.Keys(want.VectorConfig)) {
-		if _, ok := have.VectorConfig[name]; !ok {
-			vectors = append(vectors, name)
-		}
-	}
-	there := newProperties(have.Properties)
-	for _, p := range want.Properties {
-		if there[p.Name] == nil {
-			properties = append(properties, p)
-		}
-	}
-	return vectors, properties
-}
-
-// addVectors adds the vectors of want that the collection lacks. The server takes whole collections alone, so that what
-// another process adds between the reading and the writing makes it refuse ours, which is then done again.
-func (c *conn) addVectors(ctx context.Context, want class) error {
-	path := "/v1/schema/" + want.Class
-	for attempt := 0; ; attempt++ {
-		var whole map[string]any // with every field that the server has, known here or not
-		if err := c.rest(ctx, http.MethodGet, path, nil, &whole); err != nil {
-			return err
-		}
-		config, _ := whole["vectorConfig"].(map[string]any)
-		if config == nil {
-			return fmt.Errorf("%w: it has one vector without a name, to which the server adds none", ErrCollection)
-		}
-		added := false
-		for name, v := range want.VectorConfig {
-			if config[name] == nil {
-				config[name], added = v, true
-			}
-		}
-		if !added {
-			return nil
-		}
-		err := c.rest(ctx, http.MethodPut, path, whole, nil)
-		if err == nil || restCode(err) != http.StatusUnprocessableEntity {
-			return err
-		}
-		if attempt == 3 {
-			return fmt.Errorf("%w: %w", ErrCollection, err)
-		}
-	}
 }
 
 func (c *conn) addProperty(ctx context.Context, name string, p classProperty) error {

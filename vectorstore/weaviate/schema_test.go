@@ -143,7 +143,8 @@ func TestServerConcurrentNew(t *testing.T) {
 	running.Wait()
 }
 
-// TestServerConcurrentNewOfOthers: several processes find a collection that someone else has made, and each adds what it lacks.
+// TestServerConcurrentNewOfOthers: several processes find a collection that someone else has made, and each adds what it lacks: some the
+// same, some what no other wants.
 func TestServerConcurrentNewOfOthers(t *testing.T) {
 	o := serverOptions(t)
 	theirs := o.withDefaults().wanted()
@@ -151,18 +152,24 @@ func TestServerConcurrentNewOfOthers(t *testing.T) {
 	if err := testConn(t, o).rest(t.Context(), http.MethodPost, "/v1/schema", theirs, nil); err != nil {
 		t.Fatal(err)
 	}
+	o.Replication.DeletionStrategy = DeleteOnConflict
 	for i := range 6 {
 		o.Properties = append(o.Properties, Property{Name: fmt.Sprintf("p%d", i), DataType: Text})
 	}
+	all := o
 	var running sync.WaitGroup
-	for range 4 {
+	for i := range 8 {
+		own := o
+		own.Vectors = []Vector{{Name: "text_vector", EF: 90}, {Name: fmt.Sprintf("vector%d", i)}}
+		own.Properties = slices.Concat(o.Properties, []Property{{Name: fmt.Sprintf("own%d", i), DataType: Int}})
+		all.Vectors, all.Properties = append(all.Vectors, own.Vectors[1]), append(all.Properties, own.Properties[6])
 		running.Go(func() {
-			s, err := New(context.Background(), o)
+			s, err := New(context.Background(), own)
 			if err != nil {
 				t.Error(err)
 				return
 			}
-			for _, p := range slices.Concat(o.Properties, []Property{{Name: versionProperty}, {Name: inputsProperty}}) {
+			for _, p := range slices.Concat(own.Properties, []Property{{Name: versionProperty}, {Name: inputsProperty}}) {
 				if s.schema.Load().properties[p.Name] == nil {
 					t.Errorf("property %s is missing", p.Name)
 				}
@@ -173,6 +180,8 @@ func TestServerConcurrentNewOfOthers(t *testing.T) {
 		})
 	}
 	running.Wait()
+	all.OpenOnly = true
+	open(t, all)
 }
 
 // TestExtendWaits: one call waits for a REST endpoint that does not answer. Another one, which waits for the first, ends with its own

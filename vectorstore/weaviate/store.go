@@ -48,7 +48,7 @@ var (
 
 // New connects, waits until both endpoints answer (at most ConnectTimeout), and creates the collection and its
 // collection of deletions, or checks that the ones that are there fit (a [CollectionError] lists where they do not) and
-// adds the vectors and properties that they lack; with OpenOnly, it changes nothing. An endpoint that cannot be reached is an error that names it. The context
+// changes what the server can; with OpenOnly, or where something does not fit, it changes nothing. An endpoint that cannot be reached is an error that names it. The context
 // bounds New alone.
 func New(ctx context.Context, o Options) (*Store, error) {
 	o = o.withDefaults()
@@ -85,23 +85,45 @@ func (s *Store) open(ctx context.Context, o Options) error {
 	}
 	s.conn.sendLimit = cmp.Or(meta.MaxMessage, maxMessageBytes)
 	s.maxBytes = min(s.maxBytes, s.conn.sendLimit)
-	have, err := s.conn.ensure(ctx, o.wanted(), o.OpenOnly)
-	if err != nil {
-		return err
-	}
-	if s.aliased = have.Class != o.Collection; !s.aliased {
-		if _, err := s.conn.ensure(ctx, o.wantedTombstones(), o.OpenOnly); err != nil {
-			return err
-		}
-	}
-	s.schema.Store(newSchema(have))
-	s.replicated = have.Replication != nil && have.Replication.Factor > 1
 	for _, v := range o.Vectors {
 		if v.Dimensions > 0 {
 			s.dims[v.Name] = v.Dimensions
 		}
 	}
-	return s.checkStored(ctx, o.Vectors)
+	return s.ensure(ctx, o)
+}
+
+// ensure makes the collections as they are wanted, or changes nothing, where they cannot be.
+func (s *Store) ensure(ctx context.Context, o Options) error {
+	objects, err := s.conn.plan(ctx, o.wanted(), o.OpenOnly)
+	if err != nil && !errors.Is(err, ErrCollection) {
+		return err
+	}
+	plans := []*plan{objects}
+	if s.aliased = err == nil && objects.have.Class != "" && objects.want.Class != o.Collection; !s.aliased {
+		deletions, errDeletions := s.conn.plan(ctx, o.wantedTombstones(), o.OpenOnly)
+		plans, err = append(plans, deletions), errors.Join(err, errDeletions)
+	}
+	if err != nil {
+		return err
+	}
+	if objects.have.Class != "" {
+		s.schema.Store(newSchema(objects.have))
+		if err := s.checkStored(ctx, o.Vectors); err != nil {
+			return err
+		}
+	}
+	for _, p := range slices.Backward(plans) {
+		have, err := s.conn.carryOut(ctx, p)
+		if err != nil {
+			return err
+		}
+		if p == objects {
+			s.schema.Store(newSchema(have))
+			s.replicated = have.Replication != nil && have.Replication.Factor > 1
+		}
+	}
+	return nil
 }
 
 // checkStored reads an object: it tells the dimensions that are there, and that reading works.
