@@ -31,7 +31,7 @@ type OneOf = avro.OneOf
 //   - a pointer is a nullable union, null by default; slices are arrays, maps with string keys are maps;
 //   - a struct is a record named after its type, embedded structs give their fields to the outer one unless a tag names them; one
 //     that embeds OneOf is the union of what its fields point to, with null;
-//   - a type with MarshalText and UnmarshalText is a string.
+//   - a type with MarshalText and UnmarshalText is a string, and no more than that where it has them from what it embeds.
 //
 // A field is named by its tag, or as in Go: `avro:"full_name,alias=name,default=7"`. An alias (several may stand there) is an
 // older name of the field, the default is what a message of an older writer reads as; it comes last and may hold commas. "-"

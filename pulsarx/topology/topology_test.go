@@ -69,18 +69,19 @@ func TestParseErrors(t *testing.T) {
 		"tenants: [":                       {"line 1: did not find"},
 		"tenants: 5":                       {"line 1: cannot unmarshal"},
 		"a: &a [*a]":                       {"a"},
-		"tenants:\n  a:\n    namespaces:\n      n:\n        ttl: 7\n":                                                      {"line 5: \"7\" is no duration"},
-		"tenants:\n  a:\n    namespaces:\n      n:\n        ttl: [7d]\n":                                                   {"line 5: \"\" is no duration"},
-		"tenants:\n  a:\n    namespaces:\n      n:\n        retention: {tim: 7d}\n":                                        {"line 5: field tim not found"},
-		"tenants:\n  a:\n    namespaces:\n      n:\n        retention: {time: 7d, time: 8d}\n":                             {`line 5: mapping key "time" already defined at line 5`},
-		"tenants:\n  a:\n    namespaces:\n      n:\n        retention: forever\n":                                          {"line 5: \"forever\" is no retention"},
-		"tenants:\n  a:\n    namespaces:\n      n:\n        deduplication: maybe\n        maxTopics: -3\n        nix: 1\n": {"line 5: \"maybe\" is neither on nor off", "line 6: \"-3\" is no count", "line 7: field nix"},
-		"tenants:\n  a:\n    namespaces:\n      n:\n        compactionThreshold: 1 GiB\n":                                  {"line 5: \"1 GiB\" is no size"},
-		"tenants:\n  a:\n    namespaces:\n      n:\n        topics:\n          x: {partitions: many}\n":                    {"line 6: cannot unmarshal"},
-		"tenants:\n  a:\n    namespaces:\n      n:\n        retention: {time: x}\n":                                        {"line 5: \"x\" is no duration"},
-		"tenants:\n  a:\n    namespaces:\n      n:\n        retention: {time: 0s, size: 10GiB}\n":                          {"line 5: time: \"0s\" beside another limit"},
-		"tenants:\n  a:\n    namespaces:\n      n:\n        retention: {time: 7d, size: 0}\n":                              {"line 5: size: \"0\" beside another limit"},
-		strings.Repeat("# long\n", 1<<20):                                                                                  {"more than 4194304 bytes"},
+		"tenants:\n  a:\n    namespaces:\n      n:\n        ttl: 7\n":                                                                                                           {"line 5: \"7\" is no duration"},
+		"tenants:\n  a:\n    namespaces:\n      n:\n        ttl: [7d]\n":                                                                                                        {"line 5: \"\" is no duration"},
+		"tenants:\n  a:\n    namespaces:\n      n:\n        retention: {tim: 7d}\n":                                                                                             {"line 5: field tim not found"},
+		"tenants:\n  a:\n    namespaces:\n      n:\n        retention: {time: 7d, time: 8d}\n":                                                                                  {`line 5: mapping key "time" already defined at line 5`},
+		"tenants:\n  a:\n    namespaces:\n      n:\n        retention: forever\n":                                                                                               {"line 5: \"forever\" is no retention"},
+		"tenants:\n  a:\n    namespaces:\n      n:\n        deduplication: maybe\n        maxTopics: -3\n        nix: 1\n":                                                      {"line 5: \"maybe\" is neither on nor off", "line 6: \"-3\" is no count", "line 7: field nix"},
+		"tenants:\n  a:\n    namespaces:\n      n:\n        compactionThreshold: 1 GiB\n":                                                                                       {"line 5: \"1 GiB\" is no size"},
+		"tenants:\n  a:\n    namespaces:\n      n:\n        topics:\n          x: {partitions: many}\n":                                                                         {"line 6: cannot unmarshal"},
+		"tenants:\n  a:\n    namespaces:\n      n:\n        retention: {time: x}\n":                                                                                             {"line 5: \"x\" is no duration"},
+		"tenants:\n  a:\n    namespaces:\n      n:\n        retention: {time: 0s, size: 10GiB}\n":                                                                               {"line 5: time: \"0s\" beside another limit"},
+		"tenants:\n  a:\n    namespaces:\n      n:\n        retention: {time: 7d, size: 0}\n":                                                                                   {"line 5: size: \"0\" beside another limit"},
+		"tenants:\n  a:\n    namespaces:\n      n:\n        ttl:\n        topics:\n          x:\n            subscriptions:\n              s:\n                deadLetter: ~\n": {"line 5: ttl has no value", "line 10: deadLetter has no value"},
+		strings.Repeat("# long\n", 1<<20): {"more than 4194304 bytes"},
 	} {
 		_, err := topology.Parse([]byte(text))
 		if err == nil {
@@ -92,6 +93,10 @@ func TestParseErrors(t *testing.T) {
 				t.Errorf("%.100q: %q is not in %v", text, part, err)
 			}
 		}
+	}
+	names := "tenants: {a: {namespaces: {n: {topics: {x: , y: {subscriptions: {topics: }}}}}}}"
+	if got, err := topology.Parse([]byte(names)); err != nil || len(got.Tenants["a"].Namespaces["n"].Topics) != 2 {
+		t.Errorf("names that stand alone: %+v %v", got, err)
 	}
 	if got, err := topology.Parse(nil); err != nil || got.Tenants != nil {
 		t.Error(got, err)
