@@ -34,6 +34,34 @@ func CheckMultiVector(v [][]float32, dims int) error {
 	return nil
 }
 
+// Shape is what all vectors of a name have in common. It is for those who write a [Store].
+type Shape struct {
+	// Dimensions is the length of each, 0 where it is not known yet.
+	Dimensions int
+	// Multi says that the name is one of [Object].MultiVectors.
+	Multi bool
+}
+
+// Check returns a permanent error that is [ErrVector] and names the vector, unless Near or NearMulti of t, to store or to look around, is
+// of the shape.
+func (s Shape) Check(t Target) error {
+	var err error
+	switch multi := len(t.NearMulti) > 0; {
+	case multi && !s.Multi:
+		err = Permanent(fmt.Errorf("%w: it is no multi-vector", ErrVector))
+	case !multi && s.Multi:
+		err = Permanent(fmt.Errorf("%w: it is a multi-vector", ErrVector))
+	case multi:
+		err = CheckMultiVector(t.NearMulti, s.Dimensions)
+	default:
+		err = CheckVector(t.Near, s.Dimensions)
+	}
+	if err != nil {
+		return fmt.Errorf("vector %.64q: %w", t.Vector, err)
+	}
+	return nil
+}
+
 // Blank is a rule for empty inputs: NULL, text of nothing but white space, no bytes. See [Embed].
 type Blank int
 

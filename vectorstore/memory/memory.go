@@ -16,15 +16,9 @@ import (
 // [New].
 type Store struct {
 	mu      sync.RWMutex
-	objects map[vectorstore.Ref]*entry // entries are never changed once here, so that readers may keep them
-	shapes  map[string]shape           // by vector name, of the first one stored since the last time that all was cleared
-	live    int                        // objects that are not Deleted
-}
-
-// shape is what all vectors of a name have in common.
-type shape struct {
-	dims  int
-	multi bool // a name of MultiVectors
+	objects map[vectorstore.Ref]*entry   // entries are never changed once here, so that readers may keep them
+	shapes  map[string]vectorstore.Shape // by vector name, of the first one stored since the last time that all was cleared
+	live    int                          // objects that are not Deleted
 }
 
 // entry is an object with what a search needs. Its maps and slices are the store's own.
@@ -62,7 +56,7 @@ func New() *Store {
 }
 
 func (s *Store) reset() {
-	s.objects, s.shapes, s.live = map[vectorstore.Ref]*entry{}, map[string]shape{}, 0
+	s.objects, s.shapes, s.live = map[vectorstore.Ref]*entry{}, map[string]vectorstore.Shape{}, 0
 }
 
 // Apply makes the mutations take effect in order. The items that it refuses, each with a permanent error, are those
@@ -180,9 +174,9 @@ func itemError(r vectorstore.Ref, err error) error {
 
 // apply needs s.mu. It takes e over.
 func (s *Store) apply(a vectorstore.Action, e *entry) error {
-	shapes := make(map[string]shape, len(e.measured))
+	shapes := make(map[string]vectorstore.Shape, len(e.measured))
 	for name, vectors := range e.measured {
-		shapes[name] = shape{len(vectors[0].v), e.MultiVectors[name] != nil}
+		shapes[name] = vectorstore.Shape{Dimensions: len(vectors[0].v), Multi: e.MultiVectors[name] != nil}
 		if err := s.checkShape(name, shapes[name]); err != nil {
 			return itemError(e.Ref, err)
 		}
@@ -204,12 +198,12 @@ func (s *Store) apply(a vectorstore.Action, e *entry) error {
 }
 
 // checkShape needs s.mu.
-func (s *Store) checkShape(name string, is shape) error {
+func (s *Store) checkShape(name string, is vectorstore.Shape) error {
 	switch want, known := s.shapes[name]; {
-	case known && is.multi != want.multi:
+	case known && is.Multi != want.Multi:
 		return vectorstore.Permanent(fmt.Errorf("%w: vector %q: of the other kind than the store's of that name", vectorstore.ErrVector, name))
-	case known && is.dims != want.dims:
-		return vectorstore.Permanent(fmt.Errorf("%w: vector %q: %d components, want %d", vectorstore.ErrVector, name, is.dims, want.dims))
+	case known && is.Dimensions != want.Dimensions:
+		return vectorstore.Permanent(fmt.Errorf("%w: vector %q: %d components, want %d", vectorstore.ErrVector, name, is.Dimensions, want.Dimensions))
 	}
 	return nil
 }

@@ -158,16 +158,16 @@ func (s *Store) targets(q vectorstore.Query) ([]target, error) {
 	}
 	out := make([]target, len(named))
 	for i, t := range named {
-		near, multi := [][]float32{t.Near}, len(t.NearMulti) > 0
-		err := vectorstore.CheckVector(t.Near, 0)
-		if multi {
-			near, err = t.NearMulti, vectorstore.CheckMultiVector(t.NearMulti, 0)
+		is, known := s.shapes[t.Vector]
+		if !known {
+			is.Multi = len(t.NearMulti) > 0
 		}
-		if err != nil {
-			return nil, fmt.Errorf("vector %q: %w", t.Vector, err)
-		}
-		if err := s.checkShape(t.Vector, shape{len(near[0]), multi}); err != nil {
+		if err := is.Check(t); err != nil {
 			return nil, err
+		}
+		near := t.NearMulti
+		if !is.Multi {
+			near = [][]float32{t.Near}
 		}
 		out[i] = target{t, measure(near...)}
 	}

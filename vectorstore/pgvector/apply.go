@@ -253,7 +253,7 @@ func (s *Store) parseVectors(o *vectorstore.Object, to, named []any) error {
 	for name, v := range o.Vectors {
 		i := s.vector(name)
 		if len(v) > 0 || i < 0 {
-			if err := s.checkVector(name, v); err != nil {
+			if err := s.check(vectorstore.Target{Vector: name, Near: v}); err != nil {
 				return err
 			}
 			to[i] = reals(v)
@@ -265,7 +265,7 @@ func (s *Store) parseVectors(o *vectorstore.Object, to, named []any) error {
 	for name, v := range o.MultiVectors {
 		i := s.vector(name)
 		if len(v) > 0 || i < 0 {
-			if err := s.checkMulti(name, v); err != nil {
+			if err := s.check(vectorstore.Target{Vector: name, NearMulti: v}); err != nil {
 				return err
 			}
 			to[i] = reals(slices.Concat(v...))

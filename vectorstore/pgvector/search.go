@@ -126,13 +126,7 @@ func (s *Store) targets(ctx context.Context, q vectorstore.Query) ([]vectorstore
 		}
 	}
 	for _, t := range targets {
-		var err error
-		if len(t.NearMulti) > 0 {
-			err = s.checkMulti(t.Vector, t.NearMulti)
-		} else {
-			err = s.checkVector(t.Vector, t.Near)
-		}
-		if err != nil {
+		if err := s.check(t); err != nil {
 			return nil, err
 		}
 	}

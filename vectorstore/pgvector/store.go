@@ -60,45 +60,13 @@ func (s *Store) vector(name string) int {
 	return slices.IndexFunc(s.vectors, func(v Vector) bool { return v.Name == name })
 }
 
-// named returns the vector of a name and kind.
-func (s *Store) named(name string, multi bool) (Vector, error) {
-	fault := func(text string) error {
-		return vectorstore.Permanent(fmt.Errorf("%w: the table has %s %.64q", vectorstore.ErrVector, text, name))
+// check checks a vector to store or to look around.
+func (s *Store) check(t vectorstore.Target) error {
+	i := s.vector(t.Vector)
+	if i < 0 {
+		return vectorstore.Permanent(fmt.Errorf("%w: the table has no vector %.64q", vectorstore.ErrVector, t.Vector))
 	}
-	switch i := s.vector(name); {
-	case i < 0:
-		return Vector{}, fault("no vector")
-	case multi && !s.vectors[i].Multi:
-		return Vector{}, fault("a vector, and no multi-vector,")
-	case !multi && s.vectors[i].Multi:
-		return Vector{}, fault("a multi-vector")
-	default:
-		return s.vectors[i], nil
-	}
-}
-
-// checkVector checks a vector to store or to look around.
-func (s *Store) checkVector(name string, v []float32) error {
-	known, err := s.named(name, false)
-	if err != nil {
-		return err
-	}
-	if err := vectorstore.CheckVector(v, known.Dimensions); err != nil {
-		return fmt.Errorf("vector %q: %w", name, err)
-	}
-	return nil
-}
-
-// checkMulti checks a multi-vector to store or to look around.
-func (s *Store) checkMulti(name string, v [][]float32) error {
-	known, err := s.named(name, true)
-	if err != nil {
-		return err
-	}
-	if err := vectorstore.CheckMultiVector(v, known.Dimensions); err != nil {
-		return fmt.Errorf("vector %q: %w", name, err)
-	}
-	return nil
+	return vectorstore.Shape{Dimensions: s.vectors[i].Dimensions, Multi: s.vectors[i].Multi}.Check(t)
 }
 
 // Vectors travel as arrays of reals, those of a multi-vector one after the other.

@@ -32,6 +32,8 @@ type invertedIndex struct {
 	NullState bool `json:"indexNullState"`
 }
 
+func (i *invertedIndex) nulls() bool { return i != nil && i.NullState }
+
 type vectorConfig struct {
 	Vectorizer        map[string]any `json:"vectorizer"`
 	VectorIndexType   Index          `json:"vectorIndexType"`
@@ -126,7 +128,7 @@ func (p classProperty) dataType() DataType {
 func (o Options) wanted() class {
 	c := class{
 		Class: o.Collection, VectorConfig: map[string]vectorConfig{}, Properties: []classProperty{versionColumn, inputsColumn},
-		InvertedIndex: &invertedIndex{NullState: true},
+		InvertedIndex: &invertedIndex{NullState: o.NullIndex},
 		Replication:   &replication{o.Replication.Factor, o.Replication.DeletionStrategy},
 		MultiTenancy:  multiTenancy{o.Tenants, o.Tenants, o.Tenants},
 	}

@@ -57,6 +57,9 @@ func (want class) compare(have class) *comparison {
 	if have.Vectorizer != "" && have.Vectorizer != "none" {
 		c.differ("vectorizer", have.Vectorizer, "none")
 	}
+	if want.InvertedIndex.nulls() && !have.InvertedIndex.nulls() {
+		c.differ("index of nulls", false, true)
+	}
 	r := replication{}
 	if have.Replication != nil {
 		r = *have.Replication

@@ -108,8 +108,7 @@
 // [Store.Search] answers the [vectorstore.Query] that every Store answers, whole: near several vectors or an object, by keywords,
 // hybrid, grouped, page by page, with a filter whose values are checked against the type of their property.
 //
-// Collections are created with the index of nulls that [vectorstore.IsNull] needs. Weaviate adds none later, so that the filter is
-// [vectorstore.ErrUnsupported] in a collection that was made without.
+// [vectorstore.IsNull] needs a collection that was made with [Options].NullIndex, and is [vectorstore.ErrUnsupported] in another.
 //
 // Scores of keywords are those of the other Stores where nothing was overwritten or deleted: the server counts the words of what is gone
 // until it has cleaned up. With several properties it adds up what it finds by each, up to Limit; v1.35 misses some of the best where many

@@ -80,7 +80,7 @@ func filterMessage(f vectorstore.Filter, known *schema) (*pb.Filters, error) {
 func nullMessage(null *pb.Filters, name string, p *property, known *schema) (*pb.Filters, error) {
 	switch {
 	case !known.nulls:
-		return nil, vectorstore.Unsupported("IsNull: the collection was made without indexNullState, which Weaviate cannot add")
+		return nil, vectorstore.Unsupported("IsNull: the collection was made without indexNullState (NullIndex), which Weaviate cannot add")
 	case !p.indexes.filter, slices.Contains([]DataType{Geo, Object, ObjectArray, Blob, Phone}, p.dataType):
 		return nil, fmt.Errorf("filter: %w", valueError("property %q, of type %s, is in no index of nulls", name, p.dataType))
 	}

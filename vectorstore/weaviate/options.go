@@ -47,6 +47,9 @@ type Options struct {
 	Properties []Property
 	// FixedProperties makes a property that the collection lacks an error of the object that brings it.
 	FixedProperties bool
+	// NullIndex makes a collection with the index that [vectorstore.IsNull] needs, which costs a write about a tenth more in a flat index.
+	// Weaviate cannot add it to a collection that was made without.
+	NullIndex bool
 	// Tenants makes a collection whose objects are in tenants: every Ref and Query names one, which is created when it is
 	// first written, and woken when it is cold. Tenants cannot be added to a collection that was made without.
 	Tenants bool

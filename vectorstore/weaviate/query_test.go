@@ -256,14 +256,11 @@ func TestTokenizations(t *testing.T) {
 	}
 }
 
-// TestNullsOfOlderCollection says that a collection without an index of nulls works as before, and what cannot be asked.
-func TestNullsOfOlderCollection(t *testing.T) {
+// TestNullIndex says what a collection without an index of nulls cannot be asked, and that it gets none later.
+func TestNullIndex(t *testing.T) {
 	o := serverOptions(t)
-	o.Properties = []Property{{Name: "title", DataType: Text}}
-	older := o.withDefaults().wanted().created()
-	older.InvertedIndex = nil
-	if err := testConn(t, o).rest(t.Context(), http.MethodPost, "/v1/schema", older, nil); err != nil {
-		t.Fatal(err)
+	o.Properties = []Property{
+		{Name: "title", DataType: Text}, {Name: "place", DataType: Geo}, {Name: "hidden", DataType: Int, NoFilter: true},
 	}
 	s := open(t, o)
 	_, err := s.Search(t.Context(), vectorstore.Query{Filter: vectorstore.IsNull("title")})
@@ -273,4 +270,18 @@ func TestNullsOfOlderCollection(t *testing.T) {
 	if _, err := s.Search(t.Context(), vectorstore.Query{Filter: vectorstore.Not(vectorstore.Equal("title", "x"))}); err != nil {
 		t.Error(err)
 	}
+	o.NullIndex = true
+	if _, err := New(t.Context(), o); !errors.Is(err, ErrCollection) || !strings.Contains(err.Error(), "index of nulls") {
+		t.Errorf("error %v, want ErrCollection for the index of nulls", err)
+	}
+	with := serverOptions(t)
+	with.Properties, with.NullIndex = o.Properties, true
+	s = open(t, with)
+	for _, name := range []string{"place", "hidden", "none"} {
+		if _, err := s.Search(t.Context(), vectorstore.Query{Filter: vectorstore.IsNull(name)}); !errors.Is(err, vectorstore.ErrValue) {
+			t.Errorf("%s: error %v, want ErrValue", name, err)
+		}
+	}
+	with.NullIndex = false // a collection that has one may keep it
+	open(t, with)
 }

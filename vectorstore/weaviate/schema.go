@@ -57,7 +57,7 @@ func on(flag *bool) bool { return flag != nil && *flag }
 func newSchema(c class) *schema {
 	s := &schema{
 		properties: newProperties(c.Properties), vectors: make(map[string]namedVector, len(c.VectorConfig)), unnamed: c.VectorIndexType != "",
-		nulls: c.InvertedIndex != nil && c.InvertedIndex.NullState,
+		nulls: c.InvertedIndex.nulls(),
 	}
 	for name, v := range c.VectorConfig {
 		s.vectors[name] = namedVector{v.VectorIndexConfig.Distance, v.VectorIndexConfig.multi()}

@@ -82,6 +82,7 @@ func suiteOptions(tb testing.TB, declared bool) Options {
 	tb.Helper()
 	types := map[string]DataType{"bool": Boolean}
 	o := serverOptions(tb)
+	o.NullIndex = true
 	for name := range storetest.Vectors() {
 		o.Vectors = append(o.Vectors, Vector{Name: name})
 	}

@@ -120,20 +120,20 @@ func (s *Store) encodeVectors(o *vectorstore.Object, lengths map[string]int) (ma
 			out[name] = nil
 			continue
 		}
-		if err := s.checkVector(name, v, lengths[name]); err != nil {
+		var err error
+		if out[name], err = s.encodeTarget(vectorstore.Target{Vector: name, Near: v}, lengths[name]); err != nil {
 			return nil, err
 		}
-		out[name] = singleMessage(name, v)
 	}
 	for name, v := range o.MultiVectors {
 		if len(v) == 0 && s.schema.Load().vectors[name].multi {
 			out[name] = nil
 			continue
 		}
-		if err := s.checkMulti(name, v, lengths[name]); err != nil {
+		var err error
+		if out[name], err = s.encodeTarget(vectorstore.Target{Vector: name, NearMulti: v}, lengths[name]); err != nil {
 			return nil, err
 		}
-		out[name] = multiMessage(name, v)
 	}
 	for name, v := range out {
 		if lengths[name] == 0 && v != nil {
@@ -147,57 +147,32 @@ func vectorError(format string, args ...any) error {
 	return vectorstore.Permanent(fmt.Errorf("%w: %s", vectorstore.ErrVector, fmt.Sprintf(format, args...)))
 }
 
-// checkKind checks that the collection has a vector of the name and kind.
-func (s *Store) checkKind(name string, multi bool) error {
-	switch known, ok := s.schema.Load().vectors[name]; {
-	case !ok:
-		return vectorError("collection %s has no vector %.64q", s.collection, name)
-	case multi && !known.multi:
-		return vectorError("%q is no multi-vector in collection %s", name, s.collection)
-	case !multi && known.multi:
-		return vectorError("%q is a multi-vector in collection %s", name, s.collection)
+// checkShape checks a vector to store or to look around: only with cosine must a single one have a direction.
+func (s *Store) checkShape(t vectorstore.Target, dims int) error {
+	known, ok := s.schema.Load().vectors[t.Vector]
+	if !ok {
+		return vectorError("collection %s has no vector %.64q", s.collection, t.Vector)
 	}
-	return nil
-}
-
-// checkVector checks the vector of a name: only with cosine must it have a direction.
-func (s *Store) checkVector(name string, v []float32, dims int) error {
-	if err := s.checkKind(name, false); err != nil {
-		return err
-	}
-	zero := !slices.ContainsFunc(v, func(x float32) bool { return x != 0 })
-	if s.schema.Load().vectors[name].distance != Cosine && zero && len(v) > 0 && (dims == 0 || len(v) == dims) {
+	zero := !slices.ContainsFunc(t.Near, func(x float32) bool { return x != 0 })
+	if !known.multi && known.distance != Cosine && zero && len(t.Near) > 0 && (dims == 0 || len(t.Near) == dims) {
 		return nil
 	}
-	if err := vectorstore.CheckVector(v, dims); err != nil {
-		return fmt.Errorf("vector %q: %w", name, err)
-	}
-	return nil
-}
-
-func (s *Store) checkMulti(name string, v [][]float32, dims int) error {
-	if err := s.checkKind(name, true); err != nil {
+	if err := (vectorstore.Shape{Dimensions: dims, Multi: known.multi}).Check(t); err != nil {
 		return err
 	}
-	if err := vectorstore.CheckMultiVector(v, dims); err != nil {
-		return fmt.Errorf("vector %q: %w", name, err)
-	}
-	if len(v[0]) > math.MaxUint16 {
-		return vectorError("vector %q: Weaviate's multi-vectors have at most %d components, not %d", name, math.MaxUint16, len(v[0]))
+	if known.multi && len(t.NearMulti[0]) > math.MaxUint16 {
+		return vectorError("vector %q: Weaviate's multi-vectors have at most %d components, not %d", t.Vector, math.MaxUint16, len(t.NearMulti[0]))
 	}
 	return nil
 }
 
-// encodeTarget checks and encodes what a query looks near.
+// encodeTarget checks and encodes what is stored or a query looks near.
 func (s *Store) encodeTarget(t vectorstore.Target, dims int) (*pb.Vectors, error) {
-	if len(t.NearMulti) > 0 {
-		if err := s.checkMulti(t.Vector, t.NearMulti, dims); err != nil {
-			return nil, err
-		}
-		return multiMessage(t.Vector, t.NearMulti), nil
-	}
-	if err := s.checkVector(t.Vector, t.Near, dims); err != nil {
+	if err := s.checkShape(t, dims); err != nil {
 		return nil, err
+	}
+	if len(t.NearMulti) > 0 {
+		return multiMessage(t.Vector, t.NearMulti), nil
 	}
 	return singleMessage(t.Vector, t.Near), nil
 }
