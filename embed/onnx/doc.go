@@ -30,6 +30,8 @@
 // input_ids, attention_mask, token_type_ids and position_ids) is ErrUnsupported, and one that lacks a file or contradicts itself (as where
 // tokenizer_config.json, or what it leaves out, overrides tokenizer.json in transformers: do_lower_case and its like) is ErrModel: never a guess.
 //
+// The tokenizer is that of tokenizer.json, or the one that transformers makes of a vocab.txt of BERT or DistilBERT where there is none.
+//
 // Without Dir the model is all-MiniLM-L6-v2 (384 dimensions, 256 tokens, Apache-2.0).
 //
 // # What comes to a fresh machine by itself

@@ -202,6 +202,9 @@ func (e *engine) text(promptName string) (*Text, error) {
 	if e.folder.lowers {
 		said = append(said, "lower case\n"...)
 	}
+	if e.folder.composed != nil {
+		said = fmt.Appendf(said, "tokenizer %x\n", sha256.Sum256(e.folder.composed))
+	}
 	if p.skip > 0 {
 		said = fmt.Appendf(said, "prompt left out: %d\n", p.skip)
 	}

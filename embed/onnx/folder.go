@@ -23,7 +23,8 @@ type folder struct {
 	architecture  string // model_type of config.json
 	transformer   string // the folder with the files of the transformer
 	graph         string // path of the ONNX file, of model.safetensors or of its index
-	tokenizer     string // path of tokenizer.json
+	tokenizer     string // path of tokenizer.json, or of vocab.txt
+	composed      []byte // the tokenizer.json that is made of vocab.txt
 	pooling       Pooling
 	layers        []layer // behind the pooling
 	normalize     bool    // behind the layers
@@ -71,6 +72,9 @@ func readFolder(dir, file string) (folder, error) {
 	}
 	f.transformer = transformer
 	f.tokenizer = filepath.Join(transformer, "tokenizer.json")
+	if old := filepath.Join(transformer, vocabularyFile); !exists(f.tokenizer) && exists(old) {
+		f.tokenizer = old
+	}
 	if info, err := os.Stat(f.tokenizer); err != nil {
 		return folder{}, fmt.Errorf("%w: %w", ErrModel, err)
 	} else if !info.Mode().IsRegular() {

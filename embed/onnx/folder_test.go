@@ -146,11 +146,18 @@ func TestReadFolderErrors(t *testing.T) {
 		"other accents": {
 			folder: base.with("tokenizer_config.json", files{"tokenizer_class": "MPNetTokenizer", "tokenize_chinese_chars": false}), err: ErrModel, says: "tokenize_chinese_chars is false",
 		},
-		"no pooling":              {folder: modules("Transformer", "Normalize"), err: ErrUnsupported, says: "Normalize"},
-		"a CLIP model":            {folder: modules("CLIPModel"), err: ErrUnsupported, says: "CLIPModel"},
-		"a path outside":          {folder: outside, err: ErrModel, says: "../elsewhere"},
-		"no config.json":          {folder: base.with("config.json", nil), err: ErrModel, says: "config.json"},
-		"no tokenizer.json":       {folder: base.with("tokenizer.json", nil), err: ErrModel, says: "tokenizer.json"},
+		"no pooling":        {folder: modules("Transformer", "Normalize"), err: ErrUnsupported, says: "Normalize"},
+		"a CLIP model":      {folder: modules("CLIPModel"), err: ErrUnsupported, says: "CLIPModel"},
+		"a path outside":    {folder: outside, err: ErrModel, says: "../elsewhere"},
+		"no config.json":    {folder: base.with("config.json", nil), err: ErrModel, says: "config.json"},
+		"no tokenizer.json": {folder: base.with("tokenizer.json", nil), err: ErrModel, says: "tokenizer.json"},
+		"a vocab.txt of another class": {
+			folder: base.with("tokenizer.json", nil).with("vocab.txt", []byte("a\n")).with("tokenizer_config.json", files{"tokenizer_class": "BertJapaneseTokenizer"}),
+			err:    ErrUnsupported, says: "save_pretrained",
+		},
+		"a vocab.txt without a special token": {
+			folder: base.with("tokenizer.json", nil).with("vocab.txt", []byte("[PAD]\n[UNK]\n[CLS]\n[MASK]\n")), err: ErrModel, says: "[SEP]",
+		},
 		"no pooling config":       {folder: base.with("1_Pooling/config.json", nil), err: ErrModel, says: "1_Pooling"},
 		"no ONNX file":            {folder: base.with("model.onnx", nil), err: ErrModel, says: "model.onnx"},
 		"several ONNX files":      {folder: base.with("model.onnx", nil).with("a.onnx", []byte("a")).with("onnx/b.onnx", []byte("b")), err: ErrModel, says: "TextOptions.File"},

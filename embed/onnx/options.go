@@ -12,8 +12,8 @@ import (
 
 // TextOptions configures NewText. The zero value is the default model on a library that comes by itself: see the package doc.
 type TextOptions struct {
-	// Dir is a model's folder: config.json, tokenizer.json, an ONNX file or model.safetensors (or its index and the files that this
-	// names), and what sentence-transformers adds to them. Empty: all-MiniLM-L6-v2, downloaded once.
+	// Dir is a model's folder: config.json, tokenizer.json (or BERT's vocab.txt), an ONNX file or model.safetensors (or its index and the
+	// files that this names), and what sentence-transformers adds to them. Empty: all-MiniLM-L6-v2, downloaded once.
 	Dir string
 	// File is the ONNX file inside the transformer's folder, or model.safetensors. Empty: model.onnx, else onnx/model.onnx, else the only
 	// *.onnx in the two places (several are an error), else model.safetensors. With Int8, always model.safetensors. Where there is no

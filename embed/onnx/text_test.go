@@ -488,6 +488,9 @@ func TestFingerprint(t *testing.T) {
 			files{"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
 			files{"path": "2", "type": "sentence_transformers.models.Normalize"},
 		}),
+		"an old vocabulary": folder.with("tokenizer.json", nil).with("vocab.txt", []byte(strings.Join(testVocabulary, "\r\n"))),
+		"a cased one": folder.with("tokenizer.json", nil).with("vocab.txt", []byte(strings.Join(testVocabulary, "\r\n"))).
+			with("tokenizer_config.json", files{"do_lower_case": false, "sep_token": files{"content": "[SEP]"}, "mask_token": nil}),
 		"lower case":   folder.with("sentence_bert_config.json", files{"do_lower_case": true}),
 		"two poolings": folder.with("1_Pooling/config.json", files{"pooling_mode_cls_token": true}),
 		"dimensions":   folder.with("config_sentence_transformers.json", files{"truncate_dim": 3}),

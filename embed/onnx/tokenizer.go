@@ -34,19 +34,31 @@ func (f *folder) readTokenizerConfig(dir string) error {
 // does not say by their defaults. Where it names no class, the model's type does.
 var bertClasses = map[string]string{"bert": "BertTokenizer", "distilbert": "DistilBertTokenizer", "mpnet": "MPNetTokenizer"}
 
-// checkFlags refuses a tokenizer_config.json that tokenizer.json contradicts: one of the two is not what the model was trained with.
+// bertFlags are what tokenizer_config.json says of BERT's normalizer.
+type bertFlags struct {
+	Class   string `json:"tokenizer_class"`
+	Lower   bool   `json:"do_lower_case"`
+	Accents *bool  `json:"strip_accents"`
+	Chinese bool   `json:"tokenize_chinese_chars"`
+}
+
+// ofBERT reports whether the class heeds them.
+func (b bertFlags) ofBERT() bool {
+	return slices.Contains(slices.Collect(maps.Values(bertClasses)), strings.TrimSuffix(b.Class, "Fast"))
+}
+
+// checkFlags refuses a tokenizer_config.json that tokenizer.json contradicts: one of the two is not what the model was trained with. Where
+// there is none, it makes one.
 func (f *folder) checkFlags(dir string) error {
-	said := struct {
-		Class   string `json:"tokenizer_class"`
-		Lower   bool   `json:"do_lower_case"`
-		Accents *bool  `json:"strip_accents"`
-		Chinese bool   `json:"tokenize_chinese_chars"`
-	}{Class: bertClasses[f.architecture], Lower: true, Chinese: true}
+	said := bertFlags{Class: bertClasses[f.architecture], Lower: true, Chinese: true}
 	path := filepath.Join(dir, "tokenizer_config.json")
 	if _, err := readJSON(path, &said); err != nil {
 		return err
 	}
-	if !slices.Contains(slices.Collect(maps.Values(bertClasses)), strings.TrimSuffix(said.Class, "Fast")) {
+	if filepath.Base(f.tokenizer) == vocabularyFile {
+		return f.compose(dir, said)
+	}
+	if !said.ofBERT() {
 		return nil
 	}
 	var file struct {
@@ -87,40 +99,51 @@ const maxTokenizer = 256 << 20
 // loadTokenizer loads the tokenizer. Where texts are put in lower case and it does not do so, that is made its first normalizer, as in
 // sentence-transformers.
 func (f folder) loadTokenizer() (*tokenizer.Tokenizer, error) {
-	if !f.lowers {
+	b, err := f.composed, error(nil)
+	switch {
+	case b == nil && !f.lowers:
 		return tokenizer.Load(f.tokenizer)
+	case b == nil:
+		b, err = readFile(f.tokenizer, maxTokenizer)
 	}
+	if err == nil && f.lowers {
+		b, err = lowering(b)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.tokenizer, err)
+	}
+	return tokenizer.Parse(b)
+}
+
+// lowering is a tokenizer.json whose first normalizer is Lowercase, unless it has one.
+func lowering(b []byte) ([]byte, error) {
 	type normalizer struct {
 		Type        string            `json:"type"`
 		Normalizers []json.RawMessage `json:"normalizers"`
 	}
 	var file map[string]json.RawMessage
 	var has, lower normalizer
-	b, err := readFile(f.tokenizer, maxTokenizer)
-	if err == nil {
-		err = json.Unmarshal(b, &file)
+	if err := json.Unmarshal(b, &file); err != nil {
+		return nil, err
 	}
 	old := file["normalizer"]
-	if err == nil && len(old) > 0 {
-		err = json.Unmarshal(old, &has)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.tokenizer, err)
+	if len(old) > 0 {
+		if err := json.Unmarshal(old, &has); err != nil {
+			return nil, err
+		}
 	}
 	if has.Type != "" && has.Type != "Sequence" {
 		has.Normalizers = []json.RawMessage{old}
 	}
 	for _, one := range has.Normalizers {
 		if json.Unmarshal(one, &lower) == nil && lower.Type == "Lowercase" {
-			return tokenizer.Parse(b)
+			return b, nil
 		}
 	}
-	has = normalizer{"Sequence", append([]json.RawMessage{[]byte(`{"type":"Lowercase"}`)}, has.Normalizers...)}
-	if file["normalizer"], err = json.Marshal(has); err == nil {
-		b, err = json.Marshal(file)
-	}
+	first, err := json.Marshal(normalizer{"Sequence", append([]json.RawMessage{[]byte(`{"type":"Lowercase"}`)}, has.Normalizers...)})
 	if err != nil {
 		return nil, err
 	}
-	return tokenizer.Parse(b)
+	file["normalizer"] = first
+	return json.Marshal(file)
 }

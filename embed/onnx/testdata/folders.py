@@ -147,6 +147,9 @@ def transformer(r, folder, notes):
         notes.append("cut left")
     tokenizer.model_max_length = r.choice([12, 16, 512, int(1e30)])
     tokenizer.save_pretrained(folder)
+    if kind in ("bert", "distilbert") and type(tokenizer) is tf.BertTokenizer and r.random() < 0.5:  # as before there was tokenizer.json
+        old_tokenizer(r, folder, tokenizer)
+        notes.append("vocab.txt")
     if r.random() < 0.2 and not shard:  # a config that leaves out what the class has by default
         settings = json.load(open(folder + "/config.json"))
         plain = config_of()
@@ -156,6 +159,17 @@ def transformer(r, folder, notes):
         write(folder + "/config.json", settings)
         notes.append("spare config")
     return size, places - (2 if kind not in ("bert", "distilbert") else 0)
+
+
+def old_tokenizer(r, folder, tokenizer):
+    words = sorted(tokenizer.get_vocab().items(), key=lambda w: w[1])
+    assert [i for _, i in words] == list(range(len(words)))
+    open(folder + "/vocab.txt", "w", encoding="utf-8").write("".join(w + "\n" for w, _ in words))
+    os.remove(folder + "/tokenizer.json")
+    path = folder + "/tokenizer_config.json"
+    settings = json.load(open(path))
+    keep = ["do_lower_case", "strip_accents", "model_max_length", "tokenizer_class", "truncation_side"]
+    write(path, {k: settings[k] for k in keep if k in settings and (k != "tokenizer_class" or r.random() < 0.7)})
 
 
 def behind(r, made, notes):
@@ -224,8 +238,10 @@ def make(r, work):
         for name in os.listdir(at):  # the weights as transformers wrote them
             if name.startswith("model") and name.endswith((".safetensors", "index.json")):
                 os.remove(os.path.join(at, name))
+        if "vocab.txt" in os.listdir(plain):
+            os.remove(at + "/tokenizer.json")
         for name in os.listdir(plain):
-            if name.startswith("model") or name == "config.json":
+            if name.startswith("model") or name in ("config.json", "vocab.txt", "tokenizer_config.json"):
                 shutil.copy(os.path.join(plain, name), os.path.join(at, name))
         path = at + "/sentence_bert_config.json"
         if r.random() < 0.5:
@@ -251,7 +267,7 @@ def make(r, work):
     for at, _, names in os.walk(folder):
         for name in sorted(names):
             path = os.path.join(at, name)
-            if not name.endswith((".md", ".txt")):
+            if not name.endswith(".md"):
                 files[os.path.relpath(path, folder)] = base64.b64encode(open(path, "rb").read()).decode()
     return {"name": ", ".join(notes), "files": files, "prompt": prompt or "", "limit": model.max_seq_length, "texts": texts, "vectors": vectors}
 
