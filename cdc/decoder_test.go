@@ -348,6 +348,13 @@ func TestPlaceholders(t *testing.T) {
 			hstore := `{` + quote(octets) + `: ` + quote(octets) + `}`
 			unavailable = append(unavailable, quote(octets), `[`+quote(octets)+`]`, hstore, quote(`{`+quote(octets)+`:`+quote(octets)+`}`))
 		}
+		if strings.ContainsAny(octets, `"\ä`) { // characters that may be escaped otherwise
+			escaped := ""
+			for _, r := range octets {
+				escaped += fmt.Sprintf(`\u%04X`, r)
+			}
+			unavailable = append(unavailable, `"`+escaped+`"`)
+		}
 		for _, wire := range unavailable {
 			e, err := d.Decode(event(`{"id":7,"v":` + wire + `}`))
 			if err != nil || !e.Unavailable("v") || e.Unavailable("id") || e.After.V != nil {

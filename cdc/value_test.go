@@ -55,6 +55,8 @@ func TestValues(t *testing.T) {
 	}
 	const decimal2 = `"type":"bytes","name":"org.apache.kafka.connect.data.Decimal","parameters":{"scale":"2"}`
 	named := func(typ, name string) string { return fmt.Sprintf(`"type":%q,"name":%q`, typ, name) }
+	const point = `"type":"struct","name":"io.debezium.data.geometry.Point","fields":[{"type":"double","field":"x"},{"type":"double","field":"y"},` +
+		`{"type":"bytes","optional":true,"field":"wkb"},{"type":"int32","optional":true,"field":"srid"}]`
 	day := func(y int, m time.Month, d int) time.Time { return time.Date(y, m, d, 0, 0, 0, 0, time.UTC) }
 	for _, c := range []check{
 		{"int8", good("", "", `-128`, int8(-128))},
@@ -163,7 +165,11 @@ func TestValues(t *testing.T) {
 		{"raw of SQL null", good("", named("string", "io.debezium.data.Json"), `null`, json.RawMessage(nil))},
 		{"raw of a number", good("", "", `1.50`, json.RawMessage(`1.50`))},
 		{"map of JSON text", good("", "", `"{\"k\":9007199254740993}"`, map[string]any{"k": int64(9007199254740993)})},
+		{"map of JSON text in a known string", good("json", `"type":"string"`, `"{\"k\":1}"`, map[string]int{"k": 1})},
+		{"map of a known number", bad[map[string]int]("json", `"type":"int32"`, `1`, "no value of the column can be decoded")},
 		{"map of an object", good("", "", `{"a":1}`, map[string]int{"a": 1})},
+		{"map of a known struct", good("", point, `{"x":1,"y":2.5,"wkb":"AQI=","srid":null}`,
+			map[string]any{"x": int64(1), "y": 2.5, "wkb": []byte{1, 2}, "srid": nil})},
 		{"map of null text", good("", "", `"null"`, map[string]int(nil))},
 		{"struct of broken JSON text", bad[struct{ A int }]("", "", `"{\"A\":"`, "not JSON")},
 		{"vector", good("", "", `[0.5,-1]`, []float32{0.5, -1})},

@@ -105,12 +105,12 @@ func clientError(what, url string, err error) error {
 	case strings.Contains(text, "IncompatibleSchema"), strings.Contains(text, "schema auto updating is disabled"):
 		err = fmt.Errorf("%w: %w", ErrIncompatibleSchema, err)
 	}
-	return fmt.Errorf("pulsarx: %s at %s: %w", what, url, oneLine{err})
+	return fmt.Errorf("pulsarx: %s at %s: %w", what, url, oneLineError{err})
 }
 
-// oneLine is an error of the client, which joins several by line breaks.
-type oneLine struct{ error }
+// oneLineError is an error of the client, which joins several by line breaks.
+type oneLineError struct{ error }
 
-func (e oneLine) Error() string { return strings.ReplaceAll(e.error.Error(), "\n", "; ") }
+func (e oneLineError) Error() string { return strings.ReplaceAll(e.error.Error(), "\n", "; ") }
 
-func (e oneLine) Unwrap() error { return e.error }
+func (e oneLineError) Unwrap() error { return e.error }

@@ -25,10 +25,6 @@ const snapshotFormat = "tidemark memory snapshot 1"
 func init() { // the types of property values that gob does not know by itself
 	gob.Register(time.Time{})
 	gob.Register([]time.Time{})
-	gob.Register([]bool{})
-	gob.Register([]int64{})
-	gob.Register([]float64{})
-	gob.Register([]string{})
 	gob.Register(map[string]any{})
 	gob.Register([]map[string]any{})
 	gob.Register(vectorstore.Geo{})

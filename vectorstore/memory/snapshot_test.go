@@ -29,7 +29,8 @@ func TestSnapshot(t *testing.T) {
 			"text": "x", "zero": int64(0), "false": false, "number": 0.5, "at": time.Date(2024, 2, 29, 1, 2, 3, 4, time.UTC), "none": []string{},
 			"ints": []int64{1, 2}, "numbers": []float64{1}, "bools": []bool{true}, "times": []time.Time{time.Unix(1, 0).UTC()},
 			"empty": map[string]any{"e": map[string]any{}, "l": []int64{}}, "nothing": map[string]any{},
-			"nested": map[string]any{"a": map[string]any{"b": []string{"c"}}},
+			"nested": map[string]any{"a": map[string]any{"b": []string{"c"}}}, "list": []map[string]any{{"a": "b"}},
+			"place": vectorstore.Geo{Latitude: 47.4, Longitude: 8.5}, "phone": vectorstore.Phone{Input: "044 123 45 67", Country: "CH"},
 		},
 	}
 	gone := vectorstore.Object{Ref: ref("b", 3), Version: "v3"}
