@@ -37,8 +37,8 @@ var (
 	// ErrDecryption says that a message is encrypted, and that ClientOptions.Encryption has no key that opens it; which ones it asked
 	// for and why they did not do is in the error's text.
 	ErrDecryption = errors.New("pulsarx: cannot decrypt the message at")
-	// ErrGap is what Replay returns when messages that were there when it began cannot be read any more, because the topic was
-	// trimmed, truncated or deleted meanwhile.
+	// ErrGap is what Replay returns when messages that were there when it began cannot be read any more, or may have been missed, because the
+	// topic was trimmed, truncated or deleted meanwhile.
 	ErrGap = errors.New("pulsarx: messages vanished while they were replayed")
 	// ErrNoTopic says that a topic to replay, or one of dead letters to redrive, does not exist.
 	ErrNoTopic = errors.New("pulsarx: no such topic")

@@ -410,6 +410,11 @@ func (r *partitionReader) readFrom(ctx context.Context, start MessageID, at *str
 			}
 			continue
 		}
+		if *at != "" && place[:16] != (*at)[:16] && !r.options.ReadCompacted {
+			if err := r.whole(ctx, *at); err != nil {
+				return false, err
+			}
+		}
 		if r.wants(m, place, end) {
 			if err := deliver(m); err != nil {
 				return false, err
@@ -420,6 +425,37 @@ func (r *partitionReader) readFrom(ctx context.Context, start MessageID, at *str
 			return true, nil
 		}
 	}
+}
+
+// whole is asked where a ledger of the broker's ends: it was read to its end if it is still there, since brokers trim ledgers as wholes, the
+// oldest first. at is the last message that it gave.
+func (r *partitionReader) whole(ctx context.Context, at string) error {
+	start, err := r.ahead(at)
+	if err != nil {
+		return err
+	}
+	first, err := again(ctx, r.client, func() (MessageID, error) { return r.firstFrom(ctx, start) })
+	if err == nil && first.LedgerID() != start.LedgerID() {
+		err = fmt.Errorf("%w: %s was trimmed up to %d:%d while it was read", ErrGap, r.partition.name, first.LedgerID(), first.EntryID())
+	}
+	return err
+}
+
+// firstFrom is the first message that the partition has from start on.
+func (r *partitionReader) firstFrom(ctx context.Context, start MessageID) (MessageID, error) {
+	options := r.options
+	options.ReceiverQueueSize = 1
+	reader, reading, err := r.client.openSteady(ctx, options, start)
+	if err != nil {
+		return nil, err
+	}
+	defer reader.close()
+	defer time.AfterFunc(r.patience(), reader.stop).Stop()
+	m, err := reader.next(reading)
+	if err != nil {
+		return nil, clientError("reading "+r.partition.name, r.client.options.URL, err)
+	}
+	return m.ID(), nil
 }
 
 // locked says why a message that is to be delivered, as part of an entry, cannot be decrypted.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -44,7 +45,7 @@ func createPartitions(tb testing.TB, c *pulsarx.Client, topic string, n int) {
 // fillPartitions sends messages of all kinds to the partitions, and returns them in order, and the time between the halves.
 func fillPartitions(tb testing.TB, s server, topic string, partitions, messages int, rng *rand.Rand) (model [][]told, middle time.Time) {
 	tb.Helper()
-	bare := bareClient(tb, s)
+	bare, c := bareClient(tb, s), s.client(tb)
 	model = make([][]told, partitions)
 	results := make(chan told, 2*messages+100)
 	for half := range 2 {
@@ -52,6 +53,10 @@ func fillPartitions(tb testing.TB, s server, topic string, partitions, messages 
 			time.Sleep(20 * time.Millisecond)
 			middle = time.Now()
 			time.Sleep(20 * time.Millisecond)
+			path := adminPath(topic, "/unload") // the second half is in other ledgers
+			if err := c.Admin(tb.Context(), http.MethodPut, path, nil, nil); err != nil {
+				tb.Fatal(err)
+			}
 		}
 		for p := range partitions {
 			for _, chunked := range []bool{false, true} {

@@ -437,3 +437,47 @@ func TestReplayGrown(t *testing.T) {
 		})
 	}
 }
+
+// TestReplayTrimmed: what the broker trims while it is read is an error, not a short result.
+func TestReplayTrimmed(t *testing.T) {
+	s := realPulsar(t)
+	topic := topic(t)
+	// Half of this is how long a replay waits before it believes that nothing comes.
+	c, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: s.url, AdminURL: s.admin, Pulsar: pulsar.ClientOptions{OperationTimeout: 6 * time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(timeout(t, 60*time.Second))
+	fill := func(n int) {
+		p, err := bareClient(t, s).CreateProducer(pulsar.ProducerOptions{Topic: topic, DisableBatching: true, MaxPendingMessages: n, SendTimeout: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		for range n {
+			p.SendAsync(t.Context(), &pulsar.ProducerMessage{Payload: []byte("v")}, func(pulsar.MessageID, *pulsar.ProducerMessage, error) {})
+		}
+		if err := p.FlushWithCtx(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill(4000)                                                                                          // more than readers prefetch
+	if err := c.Admin(t.Context(), http.MethodPut, adminPath(topic, "/unload"), nil, nil); err != nil { // which ends the ledger
+		t.Fatal(err)
+	}
+	fill(10)
+	if n := len(replay(t, c, pulsarx.ReplayOptions{Topics: []string{topic}})); n != 4010 {
+		t.Errorf("%d messages of two ledgers", n)
+	}
+	n := 0
+	err = pulsarx.Replay(t.Context(), c, pulsarx.String(), pulsarx.ReplayOptions{Topics: []string{topic}, MaxBatch: 10},
+		func(_ context.Context, batch []pulsarx.Message[string]) error {
+			if n += len(batch); n == len(batch) {
+				return c.Admin(t.Context(), http.MethodDelete, adminPath(topic, "/truncate"), nil, nil)
+			}
+			return nil
+		})
+	if !errors.Is(err, pulsarx.ErrGap) && (err != nil || n != 4010) {
+		t.Errorf("%d messages of 4010: %v", n, err)
+	}
+}
