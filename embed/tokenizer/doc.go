@@ -31,7 +31,8 @@
 //
 // Decoders are checked by name and not used: nothing here turns ids into text. Padding and truncation of the file are
 // ignored, since a file often brings those of one export (all-MiniLM-L6-v2 pads to 128 and cuts at 128, where the model takes
-// 256): the caller's limits count, see [Tokenizer.AppendEncode] and [Tokenizer.CutLeft].
+// 256): the caller's limits count, see [Tokenizer.AppendEncode], [Tokenizer.CutLeft]
+// and, for pairs of texts, [Tokenizer.CutFirst] and [Tokenizer.CutSecond].
 //
 // # How a text goes through
 //

@@ -21,7 +21,7 @@ func Parse(data []byte) (*Tokenizer, error) {
 	if len(l.errs) > 0 {
 		return nil, errors.Join(l.errs...)
 	}
-	return newTokenizer(p, false), nil
+	return newTokenizer(p, false, noSequence), nil
 }
 
 // loader reads the parts of a tokenizer.json and collects what is wrong with them.

@@ -38,6 +38,7 @@ const maxFile = 256 << 20
 type Tokenizer struct {
 	parts
 	cutsLeft bool
+	cutsOnly sequence  // of two texts; noSequence: the longer one first
 	scratch  sync.Pool // of *scratch
 }
 
@@ -51,8 +52,8 @@ type parts struct {
 	trim            trimming
 }
 
-func newTokenizer(p parts, cutsLeft bool) *Tokenizer {
-	return &Tokenizer{parts: p, cutsLeft: cutsLeft, scratch: sync.Pool{New: func() any { return new(scratch) }}}
+func newTokenizer(p parts, cutsLeft bool, cutsOnly sequence) *Tokenizer {
+	return &Tokenizer{parts: p, cutsLeft: cutsLeft, cutsOnly: cutsOnly, scratch: sync.Pool{New: func() any { return new(scratch) }}}
 }
 
 // Encoding is the tokens of a text. The three slices have the same length.
@@ -106,7 +107,14 @@ func (t *Tokenizer) Encode(text string) (Encoding, error) {
 
 // CutLeft returns a tokenizer like t that cuts a text that is too long on the left: its last tokens stay. Models whose
 // tokenizer_config.json says "truncation_side": "left" are used so.
-func (t *Tokenizer) CutLeft() *Tokenizer { return newTokenizer(t.parts, true) }
+func (t *Tokenizer) CutLeft() *Tokenizer { return newTokenizer(t.parts, true, t.cutsOnly) }
+
+// CutFirst returns a tokenizer like t that cuts, of two texts, the first alone: the original's only_first. Where nothing of it would be
+// left, [Tokenizer.AppendEncodePair] answers an error.
+func (t *Tokenizer) CutFirst() *Tokenizer { return newTokenizer(t.parts, t.cutsLeft, firstSequence) }
+
+// CutSecond is CutFirst for the second text, which is how a passage is cut beside a question: the original's only_second.
+func (t *Tokenizer) CutSecond() *Tokenizer { return newTokenizer(t.parts, t.cutsLeft, secondSequence) }
 
 // AppendEncode appends the tokens of text to dst, at most limit of them where limit is above 0: the special tokens are always
 // there, and the text's own are cut on the right, or see [Tokenizer.CutLeft]. With room in dst it allocates nothing. A limit that
@@ -117,7 +125,7 @@ func (t *Tokenizer) AppendEncode(dst Encoding, text string, limit int) (Encoding
 
 // AppendEncodePair is AppendEncode for two texts that the model sees together, such as a question and a passage. Their tokens
 // have the special tokens and type ids of the file's pairs. Of texts that are too long for the limit, the longer one is cut,
-// and both to half of it where that is not enough: the original's longest_first.
+// and both to half of it where that is not enough: the original's longest_first. See also [Tokenizer.CutFirst].
 func (t *Tokenizer) AppendEncodePair(dst Encoding, first, second string, limit int) (Encoding, error) {
 	return t.append(dst, func(s *scratch) error { return t.encodePair(first, second, limit, s) })
 }
@@ -169,9 +177,9 @@ func (t *Tokenizer) encodePair(first, second string, limit int, s *scratch) erro
 		return fmt.Errorf("%w: a template of pairs that has the first text %d times and the second %d times", ErrUnsupported, firsts, seconds)
 	}
 	texts := [...]string{firstSequence: first, secondSequence: second}
-	keep := [...]int{firstSequence: room, secondSequence: room}
+	keep := perSequence{firstSequence: room, secondSequence: room}
 	if limit > 0 {
-		var lengths [len(keep)]int
+		var lengths perSequence
 		for i, text := range texts {
 			from := len(s.out.IDs)
 			if err := t.tokens(text, math.MaxInt, s); err != nil {
@@ -180,7 +188,9 @@ func (t *Tokenizer) encodePair(first, second string, limit int, s *scratch) erro
 			lengths[i] = len(s.out.IDs) - from
 			s.out.cut(from)
 		}
-		keep[firstSequence], keep[secondSequence] = longestFirst(lengths[firstSequence], lengths[secondSequence], room)
+		if keep, err = t.share(lengths, room); err != nil {
+			return err
+		}
 	}
 	for _, part := range pair {
 		if part.sequence != noSequence {
@@ -202,6 +212,24 @@ func roomFor(specials, limit int) (int, error) {
 		return 0, fmt.Errorf("tokenizer: the limit of %d tokens does not hold the %d special tokens", limit, specials)
 	}
 	return limit - specials, nil
+}
+
+// perSequence has a number for each of two texts.
+type perSequence [secondSequence + 1]int
+
+// share returns how many tokens of two texts of such lengths stay where there is room for so many of both.
+func (t *Tokenizer) share(lengths perSequence, room int) (keep perSequence, err error) {
+	if t.cutsOnly == noSequence || lengths[firstSequence]+lengths[secondSequence] <= room {
+		keep[firstSequence], keep[secondSequence] = longestFirst(lengths[firstSequence], lengths[secondSequence], room)
+		return keep, nil
+	}
+	keep = lengths
+	other := firstSequence + secondSequence - t.cutsOnly
+	if keep[t.cutsOnly] = room - lengths[other]; keep[t.cutsOnly] <= 0 {
+		return keep, fmt.Errorf("tokenizer: beside %d tokens of the text that is not cut, a limit with room for %d leaves nothing of the other",
+			lengths[other], room)
+	}
+	return keep, nil
 }
 
 // longestFirst returns how many tokens of two texts stay where there is room for so many of both.

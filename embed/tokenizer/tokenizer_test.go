@@ -62,7 +62,9 @@ type answer struct {
 	Text       string
 	Pair       *string
 	Limit      int
-	Left       bool // it is cut there
+	Left       bool   // it is cut there
+	Only       string // of a pair, what is cut; empty: the longer text first
+	Short      bool   // the original says that it is too short to be cut
 	IDs, Types []int32
 	Offsets    [][2]int
 }
@@ -70,6 +72,12 @@ type answer struct {
 func (a answer) encode(tok *tokenizer.Tokenizer) (tokenizer.Encoding, error) {
 	if a.Left {
 		tok = tok.CutLeft()
+	}
+	switch a.Only {
+	case "only_first":
+		tok = tok.CutFirst()
+	case "only_second":
+		tok = tok.CutSecond()
 	}
 	if a.Pair != nil {
 		return tok.AppendEncodePair(tokenizer.Encoding{}, a.Text, *a.Pair, a.Limit)
@@ -81,6 +89,10 @@ func (a answer) compare(t *testing.T, tok *tokenizer.Tokenizer) {
 	t.Helper()
 	enc, err := a.encode(tok)
 	switch {
+	case a.Short:
+		if err == nil || errors.Is(err, tokenizer.ErrNoUnknownToken) {
+			t.Errorf("%q and %q in %d tokens, %s: ids %v, error %v", a.Text, *a.Pair, a.Limit, a.Only, enc.IDs, err)
+		}
 	case a.IDs == nil:
 		if a.Limit > 0 && err == nil {
 			return // what is wrong stands behind what is cut, where nothing looked
@@ -110,6 +122,38 @@ func TestMiniLMGoldens(t *testing.T) {
 	}
 	for _, a := range lines[answer](t, "testdata/minilm/sentences.jsonl") {
 		a.compare(t, tok)
+	}
+}
+
+// TestCutOne: of two texts only one is cut, on the side that is asked for, or the error says why not.
+func TestCutOne(t *testing.T) {
+	t.Parallel()
+	whole := load(t, minilm)
+	encode := func(tok *tokenizer.Tokenizer, first, second string, limit int) []int32 {
+		enc, err := tok.AppendEncodePair(tokenizer.Encoding{}, first, second, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return enc.IDs
+	}
+	for _, test := range []struct {
+		tok           *tokenizer.Tokenizer
+		first, second string // what is left of "red green blue" and "one two three"
+		limit         int
+	}{
+		{whole.CutFirst(), "red green", "one two three", 8},
+		{whole.CutSecond(), "red green blue", "one two", 8},
+		{whole.CutLeft().CutSecond(), "red green blue", "three", 7},
+		{whole.CutFirst().CutLeft(), "blue", "one two three", 7},
+		{whole.CutFirst(), "red green blue", "one two three", 9},
+	} {
+		if got, want := encode(test.tok, "red green blue", "one two three", test.limit), encode(whole, test.first, test.second, 0); !slices.Equal(got, want) {
+			t.Errorf("%d tokens: %v, want %v", test.limit, got, want)
+		}
+	}
+	var p interface{ Permanent() bool }
+	if _, err := whole.CutSecond().AppendEncodePair(tokenizer.Encoding{}, "red green blue", "one two three", 6); !errors.As(err, &p) || !p.Permanent() {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -164,15 +164,18 @@ class Maker(Random):
             " ".join(self.choice([self.text(), self.choice(SENTENCES)]) for _ in range(6)) for _ in range(5)]
 
 
-def pair(t, a, b, limit, left=False):
+ONLY = ["", "", "only_first", "only_second"]
+
+
+def pair(t, a, b, limit, left=False, only=""):
     """The encoding of two texts, or of one where the second is None, cut at a limit where that is not 0."""
-    asked = {"text": a, "pair": b, "limit": limit, "left": left}
+    asked = {"text": a, "pair": b, "limit": limit, "left": left, "only": only if b is not None else ""}
     if limit:
-        t.enable_truncation(limit, strategy="longest_first", direction="left" if left else "right")
+        t.enable_truncation(limit, strategy=asked["only"] or "longest_first", direction="left" if left else "right")
     try:
         e = t.encode(a, b)
-    except Exception:
-        return asked
+    except Exception as why:
+        return asked | {"short": "too short" in str(why)}
     finally:
         t.no_truncation()
     spans, offsets = {0: a, 1: b}, []
@@ -195,7 +198,7 @@ def main(seed, size):
         answers = [answer(t, x) for x in texts]
         for _ in range(12):
             a, b = r.choice(texts)[:300], r.choice(texts)[:300]
-            answers.append(pair(t, a, r.choice([b, b, None]), r.choice([0, 9, 10, 33]), r.flag()))
+            answers.append(pair(t, a, r.choice([b, b, None]), r.choice([0, 9, 10, 33]), r.flag(), r.choice(ONLY)))
         print(json.dumps({"tokenizer": config, "texts": answers}))
 
 

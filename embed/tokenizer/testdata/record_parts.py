@@ -12,7 +12,7 @@ import json
 import sys
 
 from record_goldens import BEHAVIORS, SENTENCES, TOKENS, Random, answer, tokenizer, unambiguous
-from record_models import BYTES, CL100K, CLIP, GPT2, QWEN2, pair, replace, sequence, split
+from record_models import BYTES, CL100K, CLIP, GPT2, ONLY, QWEN2, pair, replace, sequence, split
 from tokenizers import Tokenizer, pre_tokenizers
 
 CHARACTERS = list("abcdefgh12-.x \n") + ["é", "中", "한", "▁", "Ġ", "\u0301", "'s", "ß", "İ"]
@@ -129,7 +129,7 @@ def main(seed, files):
     r = Maker(seed)
     for _ in range(files):
         config, texts = r.file(), r.texts()
-        pairs = [(r.choice(texts)[:200], r.choice([r.choice(texts)[:200], None]), r.choice([0, 9, 10, 33]), r.flag()) for _ in range(6)]
+        pairs = [(r.choice(texts)[:200], r.choice([r.choice(texts)[:200], None]), r.choice([0, 9, 10, 33]), r.flag(), r.choice(ONLY)) for _ in range(6)]
         try:
             if not unambiguous(config):
                 config["added_tokens"] = []
