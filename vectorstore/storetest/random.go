@@ -30,16 +30,22 @@ var randomTimes, _ = strconv.Atoi(cmp.Or(os.Getenv("STORETEST_RANDOM_TIMES"), "1
 // keywords, and for both, in pages and in groups.
 func queryRandom(t *testing.T, s vectorstore.Store) {
 	r := random{rand.New(rand.NewPCG(uint64(randomTimes), 2))}
+	_, err := s.Search(t.Context(), vectorstore.Query{Vector: MultiVector, NearMulti: r.vectors(1)})
+	multi := !errors.Is(err, vectorstore.ErrUnsupported)
 	var m []vectorstore.Mutation
 	for n := 1; n <= randomObjects; n++ {
-		m = append(m, upsert(r.object(n)))
+		o := r.object(n)
+		if multi && r.IntN(3) > 0 {
+			o.MultiVectors = map[string][][]float32{MultiVector: r.vectors(1 + r.IntN(2))}
+		}
+		m = append(m, upsert(o))
 	}
 	exact := memory.New()
 	apply(t, exact, m...)
 	apply(t, s, m...)
 	unsupported := 0
 	for range randomQueries * randomTimes {
-		q := r.query()
+		q := r.query(multi)
 		want := search(t, exact, q)
 		got, err := s.Search(t.Context(), q)
 		if errors.Is(err, vectorstore.ErrUnsupported) {
@@ -101,6 +107,15 @@ func (r random) vector(dims int) []float32 {
 	return v
 }
 
+// vectors returns a multi-vector.
+func (r random) vectors(n int) [][]float32 {
+	out := make([][]float32, n)
+	for i := range out {
+		out[i] = r.vector(MultiDimensions)
+	}
+	return out
+}
+
 // object lacks some of the properties and vectors.
 func (r random) object(n int) vectorstore.Object {
 	o := vectorstore.Object{Ref: ref(n), Properties: map[string]any{}, Vectors: map[string][]float32{}}
@@ -152,7 +167,8 @@ func (r random) filter(depth int) vectorstore.Filter {
 	}
 }
 
-func (r random) query() vectorstore.Query {
+// query returns one that may look near multi-vectors too.
+func (r random) query(multi bool) vectorstore.Query {
 	q := vectorstore.Query{Limit: 2 * randomObjects, Filter: r.filter(0)}
 	text, image := r.vector(TextDimensions), r.vector(ImageDimensions)
 	switch r.IntN(6) {
@@ -172,6 +188,9 @@ func (r random) query() vectorstore.Query {
 		q.Text = cmp.Or(r.sentence(), "tent")
 	default:
 		q.Vector, q.Near = TextVector, text
+		if multi && r.IntN(3) == 0 {
+			q.Vector, q.Near, q.NearMulti = MultiVector, nil, r.vectors(1+r.IntN(3))
+		}
 	}
 	if q.Text == "" && r.IntN(4) == 0 {
 		q.Text, q.Alpha, q.RankedFusion = r.sentence(), float64(r.IntN(5))/4, r.IntN(2) == 0
@@ -184,7 +203,7 @@ func (r random) query() vectorstore.Query {
 	switch page := r.IntN(2) == 0; {
 	case page && q.Text != "":
 		q.Limit, q.Offset = randomObjects-10+r.IntN(10), r.IntN(20)
-	case page && len(q.Targets) == 0:
+	case page && len(q.Targets) == 0 && q.Vector != MultiVector:
 		q.Limit, q.Offset = 1+r.IntN(20), r.IntN(20)
 	}
 	if r.IntN(3) == 0 {

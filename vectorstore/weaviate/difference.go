@@ -44,16 +44,7 @@ func (want class) compare(have class) *comparison {
 	if strings.HasPrefix(have.Description, remembering) && want.Description == "" {
 		c.differ("what it holds", "remembered deletions", "objects")
 	}
-	h, w := have.MultiTenancy, want.MultiTenancy
-	if h.Enabled != w.Enabled {
-		c.differ("multi-tenancy: enabled", h.Enabled, w.Enabled)
-	}
-	if w.Enabled && !h.AutoCreation {
-		c.change("multi-tenancy: autoTenantCreation", false, true, true, "multiTenancyConfig", "autoTenantCreation")
-	}
-	if w.Enabled && !h.AutoActivation {
-		c.change("multi-tenancy: autoTenantActivation", false, true, true, "multiTenancyConfig", "autoTenantActivation")
-	}
+	c.compareTenancy(have.MultiTenancy, want.MultiTenancy)
 	if have.Vectorizer != "" && have.Vectorizer != "none" {
 		c.differ("vectorizer", have.Vectorizer, "none")
 	}
@@ -83,6 +74,18 @@ func (want class) compare(have class) *comparison {
 	}
 	c.compareProperties(have.Properties, want.Properties)
 	return c
+}
+
+func (c *comparison) compareTenancy(have, want multiTenancy) {
+	if have.Enabled != want.Enabled {
+		c.differ("multi-tenancy: enabled", have.Enabled, want.Enabled)
+	}
+	if want.Enabled && !have.AutoCreation {
+		c.change("multi-tenancy: autoTenantCreation", false, true, true, "multiTenancyConfig", "autoTenantCreation")
+	}
+	if want.Enabled && !have.AutoActivation {
+		c.change("multi-tenancy: autoTenantActivation", false, true, true, "multiTenancyConfig", "autoTenantActivation")
+	}
 }
 
 // keepRanges makes all changes impossible. In a collection in whose objects there are indexes for ranges, the server refuses every change,

@@ -72,13 +72,11 @@ func (s *Store) searchOnce(ctx context.Context, q vectorstore.Query) ([]vectorst
 			out[i].Score /= finerWeights
 		}
 	}
+	if q.Text != "" {
+		return vectorstore.Grouped(out, q.GroupBy), nil
+	}
 	for i := range out {
 		out[i].Distance += float32(above)
-	}
-	// With a filter that few objects fit, the server answers those without the multi-vector too, at the largest distance that there is
-	// (seen with v1.35 and v1.39).
-	if above != 0 {
-		out = slices.DeleteFunc(out, func(m vectorstore.Match) bool { return m.Distance > math.MaxFloat32/2 })
 	}
 	return vectorstore.Grouped(out, q.GroupBy), nil
 }
@@ -125,7 +123,7 @@ func aboveServer(q vectorstore.Query) (float64, error) {
 		same = same && len(t.NearMulti) == len(near[0].NearMulti)
 	}
 	switch {
-	case sum == 0 || q.Text != "":
+	case sum == 0:
 		return 0, nil
 	case len(near) == 1, q.Combine == vectorstore.Sum:
 		return sum, nil
@@ -247,11 +245,16 @@ func textProperties(q vectorstore.Query) (sent []string, finer bool) {
 	return sent, true
 }
 
+// distance is the largest that is asked for. With a filter that few objects fit, the server answers those without a multi-vector too, at
+// the largest distance that there is (seen with v1.35 and v1.39), so that there is always one for multi-vectors.
 func distance(q vectorstore.Query, above float64) *float64 {
-	if q.MaxDistance == 0 {
-		return nil
+	switch {
+	case q.MaxDistance > 0:
+		return proto.Float64(q.MaxDistance - above)
+	case above != 0:
+		return proto.Float64(math.MaxFloat32 / 2)
 	}
-	return proto.Float64(q.MaxDistance - above)
+	return nil
 }
 
 func (s *Store) nearObject(q vectorstore.Query) (*pb.NearObject, error) {
