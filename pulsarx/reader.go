@@ -410,10 +410,8 @@ func (r *partitionReader) readFrom(ctx context.Context, start MessageID, at *str
 			}
 			continue
 		}
-		if *at != "" && place[:16] != (*at)[:16] && !r.options.ReadCompacted {
-			if err := r.whole(ctx, *at); err != nil {
-				return false, err
-			}
+		if err := r.follows(ctx, place, *at); err != nil {
+			return false, err
 		}
 		if r.wants(m, place, end) {
 			if err := deliver(m); err != nil {
@@ -427,9 +425,12 @@ func (r *partitionReader) readFrom(ctx context.Context, start MessageID, at *str
 	}
 }
 
-// whole is asked where a ledger of the broker's ends: it was read to its end if it is still there, since brokers trim ledgers as wholes, the
-// oldest first. at is the last message that it gave.
-func (r *partitionReader) whole(ctx context.Context, at string) error {
+// follows says whether nothing was missed between the messages at two offsets. Brokers trim ledgers as wholes, the oldest first: one that is
+// still there when the first message of the next one comes was read to its end.
+func (r *partitionReader) follows(ctx context.Context, place, at string) error {
+	if at == "" || place[:16] == at[:16] || r.options.ReadCompacted {
+		return nil
+	}
 	start, err := r.ahead(at)
 	if err != nil {
 		return err
