@@ -101,6 +101,7 @@ type ConsumerOptions struct {
 	ReadCompacted bool
 	// Replicated keeps the subscription's position in step in all clusters that the namespace is replicated to.
 	Replicated bool
+	// DeadLetter is when a message is given up, and where it goes; Backoff how long a key waits before its message is tried again.
 	DeadLetter DeadLetterPolicy
 	Backoff    Backoff
 	// Workers is the number of goroutines that call the handler; 8 by default.

@@ -128,12 +128,13 @@ func TestAliasBomb(t *testing.T) {
 // TestValidate: all that is wrong, each with its path.
 func TestValidate(t *testing.T) {
 	for text, want := range map[string]string{
-		"tenants: {'': {}}":                    `tenants..name: "" may have letters`,
-		"tenants: {a/b: {}}":                   `tenants.a/b.name: "a/b" may have`,
-		"tenants: {a: {admins: ['']}}":         "tenants.a.admins[0] is empty",
-		"isolation: {'c d': {p: {}}}":          `isolation.c d.p.name: "c d" may have`,
-		"tenants: {..: {namespaces: {.: {}}}}": `tenants....name: ".." cannot stand in a URL`,
-		"isolation: {c: {p: {primary: [x]}}}":  "isolation.c.p.namespaces is empty",
+		"tenants: {'': {}}":                     `tenants..name: "" may have letters`,
+		"tenants: {a/b: {}}":                    `tenants.a/b.name: "a/b" may have`,
+		"tenants: {a: {namespaces: {b/c: {}}}}": `tenants.a.namespaces.b/c.name: "b/c" may have`,
+		"tenants: {a: {admins: ['']}}":          "tenants.a.admins[0] is empty",
+		"isolation: {'c d': {p: {}}}":           `isolation.c d.p.name: "c d" may have`,
+		"tenants: {..: {namespaces: {.: {}}}}":  `tenants....name: ".." cannot stand in a URL`,
+		"isolation: {c: {p: {primary: [x]}}}":   "isolation.c.p.namespaces is empty",
 		"isolation: {c: {p: {namespaces: [x], primary: [x], usageThreshold: 101}}}": "usageThreshold from 0 to 100, not 0 and 101",
 	} {
 		invalid(t, text, want)
@@ -157,6 +158,7 @@ func TestValidate(t *testing.T) {
 		"offload: {}":                                                                    "offload.without a driver",
 		"offload: {threshold: infinite}":                                                 "offload.without a driver",
 		"offload: {driver: s4, bucket: b}":                                               `offload.driver: "s4" is none of`,
+		"offload: {driver: aws-s3, bucket: b, thresholdTime: 1500ms}":                    "offload.thresholdTime: Pulsar keeps whole seconds",
 		"offload: {driver: aws-s3}":                                                      "offload.bucket is missing",
 		"offload: {driver: filesystem, readPriority: fast}":                              "offload.readPriority",
 		"publishRate: {messages: -1}":                                                    "publishRate: want messages up to",
