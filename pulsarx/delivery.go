@@ -1,6 +1,7 @@
 package pulsarx
 
 import (
+	"context"
 	"sync/atomic"
 	"time"
 	"unsafe"
@@ -9,45 +10,48 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// delivery is one message on its way, in a ring until it has its outcome. It is used again where nobody has it any more.
+// delivery is one message on its way. It is used again where nobody has it any more. Fetching one from another processor's cache costs
+// more than all that is done with it: what changes with every message stands together, and the rest is not touched.
 type delivery struct {
-	message    pulsar.ProducerMessage // comes first, so that its address is the delivery's
-	room       []byte                 // empty, for the payload
-	prev, next *delivery              // in the ring
-	number     uint64
-	line       *line
-	start      time.Duration // on the clock
-	callback   func(MessageID, error)
-	call       atomic.Int32 // of the client
-	owner      atomic.Int32 // who gives it its one outcome
+	message  pulsar.ProducerMessage // comes first, so that its address is the delivery's
+	callback func(MessageID, error)
+	line     *line
+	number   uint64
+	start    time.Duration // on the clock; that of the next sweep where nothing measures it, and 0 until then
+	call     atomic.Int32  // of the client
+	slot     int32         // among what is pending
+	open     bool          // it has no outcome yet; the producer's mutex is held
+	measured bool
+	special  bool  // more of it is set than its payload, key, event time and callback
+	places   int32 // of the line, that its chunks take
 
-	// The outcome, written by the owner.
-	id   MessageID
-	err  error
-	took time.Duration
-
-	producer pulsar.Producer // of the line, that has the message
+	room     []byte // empty, for the payload
+	block    *block
+	producer *pulsar.Producer // of the line, that has the message
 	span     trace.Span
-	places   int           // of the line, that its chunks take
-	fail     func(error)   // of Send, which waits by itself
-	answered chan struct{} // of Send, closed with its outcome, unless fail is called
+	sync     *syncSend
 }
 
-// The owners of an outcome.
-const (
-	nobody     int32 = iota
-	theAnswer        // of the client
-	theSweep         // or another end of what was on its way
-	theContext       // of Send
-)
+// block are deliveries that stand beside each other in memory, and are used, and used again, in that order: the processor has fetched the
+// next one by the time that it is needed, as it has what is allocated.
+type block struct {
+	deliveries [25]delivery
+	free       int // of them
+}
 
-// settle gives d its outcome, unless it has one.
-func (d *delivery) settle(owner int32, id MessageID, err error, now time.Duration) bool {
-	if !d.owner.CompareAndSwap(nobody, owner) {
-		return false
+// syncSend is a Send, which waits by itself.
+type syncSend struct {
+	fail     context.CancelCauseFunc
+	answered chan struct{} // closed with its outcome, unless fail is called
+	outcome  answer
+}
+
+// waited is how long a delivery has been on its way at least.
+func (d *delivery) waited(now time.Duration) time.Duration {
+	if d.start == 0 { // no sweep has seen it
+		return 0
 	}
-	d.id, d.err, d.took = id, err, now-d.start
-	return true
+	return now - d.start
 }
 
 // deliveryOf is the delivery of a message that the client has.
@@ -58,51 +62,47 @@ const maxRoom = 1 << 10
 
 // newDelivery returns one that is free, with room for a payload as they have been.
 func (p *Producer[T]) newDelivery() *delivery {
-	p.lending.Lock()
-	d := p.unused
-	if d != nil {
-		p.unused = d.next
-		p.kept--
+	p.mu.Lock()
+	if len(p.unused) == 0 {
+		p.free(new(block))
 	}
-	p.lending.Unlock()
-	if d == nil {
-		d = &delivery{room: []byte{}}
-	}
-	d.next = nil
-	if n := p.largest.Load(); int64(cap(d.room)) < n {
+	n := len(p.unused) - 1
+	d := p.unused[n]
+	p.unused = p.unused[:n]
+	p.mu.Unlock()
+	if n := p.largest.Load(); d.room == nil || int64(cap(d.room)) < n {
 		d.room = make([]byte, 0, n)
 	}
 	return d
 }
 
-// reuse gives back what has had its outcome. Nobody else has a delivery whose receipt has come and whose sender has seen the client take
-// it; of what is sent alone, the client has chunks.
-func (p *Producer[T]) reuse(settled []*delivery) {
-	var first, last *delivery
-	n := 0
-	for _, d := range settled {
-		if d.err == nil && d.line != nil && !d.line.alone && d.owner.Load() == theAnswer && d.call.Load() == taken {
-			*d = delivery{room: d.room, next: first}
-			if first = d; last == nil {
-				last = d
-			}
-			n++
-		}
-	}
-	p.lending.Lock()
-	defer p.lending.Unlock()
-	if n > 0 && p.kept+n <= maxSpare {
-		last.next = p.unused
-		p.unused = first
-		p.kept += n
+// free gives all deliveries of a block to messages. The producer's mutex is held.
+func (p *Producer[T]) free(b *block) {
+	b.free = 0
+	for i := range b.deliveries {
+		d := &b.deliveries[len(b.deliveries)-1-i]
+		d.block = b
+		p.unused = append(p.unused, d)
 	}
 }
 
-// forget lets go of what could be used again.
-func (p *Producer[T]) forget() {
-	p.lending.Lock()
-	defer p.lending.Unlock()
-	p.unused, p.kept = nil, 0
+// reusable tells whether nobody has a delivery any more: its receipt has come and its sender has seen the client take it. Of what is sent
+// alone, the client has chunks.
+func (a *answer) reusable() bool {
+	return a.err == nil && a.call.Load() == taken && a.sync == nil && !a.line.alone
+}
+
+// reuse keeps a delivery for another message. The producer's mutex is held.
+func (p *Producer[T]) reuse(d *delivery) {
+	b := d.block
+	if d.special {
+		*d = delivery{room: d.room}
+	} else {
+		d.message.Payload, d.message.Key, d.callback = nil, "", nil
+	}
+	if b.free++; b.free == len(b.deliveries) && len(p.unused) < maxSpare {
+		p.free(b)
+	}
 }
 
 // clock is the time since the process began, which is cheaper to ask for than the time of day and never goes back.
@@ -118,8 +118,3 @@ const (
 	foundClosed // the client has closed its producer
 	taken       // the client has the message
 )
-
-func (d *delivery) unlink() {
-	d.prev.next, d.next.prev = d.next, d.prev
-	d.prev, d.next = nil, nil
-}

@@ -9,18 +9,24 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// begin opens the message's span, puts it into the properties and the delivery into the ring.
-func (p *Producer[T]) begin(ctx context.Context, l *line, d *delivery) (context.Context, error) {
-	d.line, d.start = l, clock()
-	if p.traced(ctx, d.start) {
+// begin opens the message's span, puts it into the properties, and puts the delivery among those that are pending.
+func (p *Producer[T]) begin(ctx context.Context, d *delivery) (context.Context, error) {
+	l, err := p.lineOf(ctx, d)
+	if err != nil {
+		return ctx, err
+	}
+	d.line = l
+	if d.start, d.measured = 0, p.client.tel.sendTime.Enabled(ctx); d.measured {
+		d.start = clock()
+	}
+	if p.traced(ctx) {
 		ctx, d.span = p.client.tel.startSend(ctx, p.spanName, &d.message, p.span)
-		if !d.span.SpanContext().IsValid() {
-			p.untraced.Store(int64(d.start + tracerPoll))
-		}
+		d.special = true
+		p.untraced.Store(!d.span.SpanContext().IsValid())
 	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.closed {
+		p.mu.Unlock()
 		err := p.sendError(ErrClosed)
 		if d.span != nil {
 			endSpan(d.span, err)
@@ -28,18 +34,31 @@ func (p *Producer[T]) begin(ctx context.Context, l *line, d *delivery) (context.
 		return ctx, err
 	}
 	p.last++
-	d.number = p.last
-	d.prev, d.next = p.pending.prev, &p.pending
-	d.prev.next, d.next.prev = d, d
+	p.left++
+	d.number, d.open = p.last, true
+	if n := len(p.slots); n > 0 {
+		d.slot = p.slots[n-1]
+		p.slots = p.slots[:n-1]
+		p.pending[d.slot] = d
+	} else {
+		d.slot = int32(len(p.pending))
+		p.pending = append(p.pending, d)
+	}
+	p.mu.Unlock()
 	return ctx, nil
 }
 
-// tracerPoll is how often a producer looks whether there is a tracer by now: asking costs as much as the rest of Send.
-const tracerPoll = time.Second
-
-func (p *Producer[T]) traced(ctx context.Context, now time.Duration) bool {
-	return int64(now) >= p.untraced.Load() || trace.SpanContextFromContext(ctx).IsValid()
+// traced tells whether a message may get a span. Whether there is a tracer by now is looked for after each sweep alone: asking costs as
+// much as the rest of Send.
+func (p *Producer[T]) traced(ctx context.Context) bool {
+	if !p.untraced.Load() {
+		return true
+	}
+	span := trace.SpanFromContext(ctx)
+	return span != noSpan && span.SpanContext().IsValid()
 }
+
+var noSpan = trace.SpanFromContext(context.Background())
 
 // queue gives a message to the client, and waits for a place with it where there is none. The outcome comes once, from here or from the
 // goroutine that reads the connection.
@@ -61,12 +80,12 @@ func (p *Producer[T]) answerer(l *line) func(MessageID, *pulsar.ProducerMessage,
 			return
 		}
 		if p.options.Chunking {
-			l.release(d.places)
+			l.release(int(d.places))
 		}
-		if l.alone && d.answered != nil {
+		if l.alone && d.sync != nil {
 			now := clock()
 			p.arrived(l, d, err, now)
-			p.settleSend(answer{d, id, err, now})
+			p.settleSend(answer{delivery: d, id: id, err: p.sendError(err), at: now})
 		} else {
 			p.arrived(l, d, err, p.leave(d, id, err))
 		}
@@ -74,7 +93,7 @@ func (p *Producer[T]) answerer(l *line) func(MessageID, *pulsar.ProducerMessage,
 }
 
 // enqueue returns an error where the client has not taken the message.
-func (p *Producer[T]) enqueue(ctx context.Context, d *delivery) (err error) {
+func (p *Producer[T]) enqueue(ctx context.Context, d *delivery) error {
 	if d.line.alone {
 		if err := d.line.takeTurn(ctx); err != nil {
 			return err
@@ -84,18 +103,22 @@ func (p *Producer[T]) enqueue(ctx context.Context, d *delivery) (err error) {
 			if err := d.line.takePlaces(ctx, n, p.options.FailWhenFull); err != nil {
 				return err
 			}
-			d.places = n
+			d.places = int32(n)
 		}
 	}
 	for waited := false; ; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		if d.producer, err = d.line.enter(ctx); err != nil {
+		producer, err := d.line.enter(ctx)
+		if err != nil {
 			return err
 		}
+		if d.producer != producer {
+			d.producer = producer
+		}
 		d.call.Store(calling)
-		err = d.line.send(d.producer, &d.message)
+		err = d.line.send(*producer, &d.message)
 		d.line.leave()
 		if err == nil && d.call.CompareAndSwap(calling, taken) {
 			if waited { // and others may, while there are more places
@@ -110,7 +133,7 @@ func (p *Producer[T]) enqueue(ctx context.Context, d *delivery) (err error) {
 			waited, err = true, p.awaitRoom(ctx, d)
 		} else {
 			d.line.replace(d.producer)
-			err = d.stillPending()
+			err = p.stillPending(d)
 		}
 		if err != nil {
 			return err
@@ -123,50 +146,45 @@ func isFull(err error) bool {
 }
 
 func (p *Producer[T]) sendNow(ctx context.Context, d *delivery) (MessageID, error) {
-	l, err := p.lineOf(ctx, &d.message)
-	if err != nil {
-		return nil, err
-	}
 	// The client's own Send never returns where it drops the message; cancelling it is how the message gets its outcome then.
 	sending, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	d.fail, d.answered = cancel, make(chan struct{}) // before the sweep can see d
-	traced, err := p.begin(sending, l, d)
+	s := &syncSend{fail: cancel, answered: make(chan struct{})}
+	d.sync = s // before the sweep can see d
+	traced, err := p.begin(sending, d)
 	if err != nil {
 		return nil, err
 	}
-	if l.alone {
+	if d.line.alone {
 		p.queue(traced, d)
 	} else {
 		p.sendBatched(traced, d)
 	}
 	select {
-	case <-d.answered:
+	case <-s.answered:
 	case <-sending.Done():
-		if !d.settle(theContext, nil, p.sendError(context.Cause(sending)), clock()) {
-			if d.owner.Load() == theSweep { // which records it
+		if !p.settleSend(answer{delivery: d, err: p.sendError(context.Cause(sending)), at: clock()}) {
+			select {
+			case <-s.answered:
+			default: // the sweep was first, and records it
 				return nil, context.Cause(sending)
 			}
-			<-d.answered
-			break
 		}
-		p.unlink(d)
 	}
-	p.record(traced, d)
-	if d.err != nil {
-		return nil, d.err
-	}
-	return d.id, nil
+	p.record(traced, &s.outcome)
+	p.recordSent([]answer{s.outcome})
+	return s.outcome.id, s.outcome.err
 }
 
 // sendBatched gives a message to the client and lets it close the batch.
 func (p *Producer[T]) sendBatched(ctx context.Context, d *delivery) {
 	for {
 		var id MessageID
-		var err error
-		if d.producer, err = d.line.enter(ctx); err == nil {
+		producer, err := d.line.enter(ctx)
+		if err == nil {
+			d.producer = producer
 			d.call.Store(taken)
-			id, err = transmit(func() (MessageID, error) { return d.producer.Send(ctx, &d.message) })
+			id, err = transmit(func() (MessageID, error) { return (*producer).Send(ctx, &d.message) })
 			d.line.leave()
 		}
 		if isFull(err) {
@@ -182,7 +200,7 @@ func (p *Producer[T]) sendBatched(ctx context.Context, d *delivery) {
 				d.line.leave()
 			}
 		}
-		p.settleSend(answer{d, id, err, clock()})
+		p.settleSend(answer{delivery: d, id: id, err: p.sendError(err), at: clock()})
 		return
 	}
 }
@@ -204,12 +222,14 @@ func (p *Producer[T]) awaitRoom(ctx context.Context, d *delivery) error {
 	case <-d.line.closing:
 		return ErrClosed
 	}
-	return d.stillPending()
+	return p.stillPending(d)
 }
 
 // stillPending returns an error where the message has its outcome.
-func (d *delivery) stillPending() error {
-	if d.owner.Load() != nobody { // by the sweep
+func (p *Producer[T]) stillPending(d *delivery) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !d.open { // by the sweep
 		return ErrSendTimeout
 	}
 	return nil

@@ -2,11 +2,13 @@ package pulsarx
 
 import (
 	"context"
+	"slices"
 )
 
 // flushing is a Flush that waits for the deliveries up to a number.
 type flushing struct {
 	upTo uint64
+	left int // of them
 	err  error
 	done chan struct{}
 }
@@ -14,10 +16,13 @@ type flushing struct {
 // flush closes the open batches, and waits for the outcomes of what was sent before, callbacks included.
 func (p *Producer[T]) flush(ctx context.Context) error {
 	p.mu.Lock()
-	f := &flushing{upTo: p.last, done: make(chan struct{})}
+	f := &flushing{upTo: p.last, left: p.left, done: make(chan struct{})}
+	if f.left == 0 {
+		p.mu.Unlock()
+		return nil
+	}
 	p.flushes = append(p.flushes, f)
 	p.mu.Unlock()
-	p.notify()
 	closing, cancel := context.WithCancel(ctx)
 	closed := make(chan struct{})
 	defer func() {
@@ -28,7 +33,7 @@ func (p *Producer[T]) flush(ctx context.Context) error {
 		defer close(closed)
 		if producer, err := p.main.enter(closing); err == nil {
 			defer p.main.leave()
-			_, _ = transmit(func() (MessageID, error) { return nil, producer.FlushWithCtx(closing) })
+			_, _ = transmit(func() (MessageID, error) { return nil, (*producer).FlushWithCtx(closing) })
 		}
 	}()
 	select {
@@ -39,32 +44,21 @@ func (p *Producer[T]) flush(ctx context.Context) error {
 	}
 }
 
-// finishFlushes lets those go on that nothing is left for.
-func (p *Producer[T]) finishFlushes(called []*delivery) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	waiting := p.flushes[:0]
-	for _, f := range p.flushes {
-		for _, d := range called {
-			if d.err != nil && d.number <= f.upTo {
-				f.err = d.err
-			}
-		}
-		if first := p.pending.next; first != &p.pending && first.number <= f.upTo || uncalled(p.settled, f.upTo) {
-			waiting = append(waiting, f)
+// over takes note that nothing is left to do for a delivery, and lets a Flush go on that has waited for it. p.mu is held.
+func (p *Producer[T]) over(d *delivery, err error) {
+	p.left--
+	for i := 0; i < len(p.flushes); i++ {
+		f := p.flushes[i]
+		if d.number > f.upTo {
 			continue
 		}
-		close(f.done)
-	}
-	clear(p.flushes[len(waiting):])
-	p.flushes = waiting
-}
-
-func uncalled(settled []*delivery, upTo uint64) bool {
-	for _, d := range settled {
-		if d.number <= upTo {
-			return true
+		if err != nil {
+			f.err = err
+		}
+		if f.left--; f.left == 0 {
+			close(f.done)
+			p.flushes = slices.Delete(p.flushes, i, i+1)
+			i--
 		}
 	}
-	return false
 }

@@ -40,7 +40,7 @@ type line struct {
 	places chan struct{}
 
 	mu        sync.Mutex
-	producer  pulsar.Producer
+	producer  *pulsar.Producer
 	since     time.Duration // when the oldest message was sent that no receipt came for, on the clock; 0 without suspicion
 	overdue   bool          // it has been given up
 	checking  bool          // a check runs
@@ -60,8 +60,8 @@ func openLine(ctx context.Context, c *Client, o pulsar.ProducerOptions) (*line, 
 	if err != nil {
 		return nil, err
 	}
-	l.producer = producer
-	l.open.Store(&producer)
+	l.producer = &producer
+	l.open.Store(l.producer)
 	return l, nil
 }
 
@@ -75,11 +75,11 @@ func (l *line) create(ctx context.Context, o pulsar.ProducerOptions) (pulsar.Pro
 }
 
 // enter returns the client's producer, which stays until leave. While it is made anew, enter waits, as long as ctx.
-func (l *line) enter(ctx context.Context) (pulsar.Producer, error) {
+func (l *line) enter(ctx context.Context) (*pulsar.Producer, error) {
 	for {
 		l.calls.RLock()
 		if p := l.open.Load(); p != nil {
-			return *p, nil
+			return p, nil
 		}
 		l.calls.RUnlock()
 		if err := l.awaitProducer(ctx); err != nil {
@@ -168,7 +168,7 @@ func (l *line) probe(ctx context.Context) error {
 }
 
 // replace makes the producer anew in the background, unless that is being done. What the old one has taken fails.
-func (l *line) replace(old pulsar.Producer) {
+func (l *line) replace(old *pulsar.Producer) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.closed || l.ended != nil || l.replacing != nil || l.producer != old {
@@ -189,7 +189,7 @@ func (l *line) replace(old pulsar.Producer) {
 			l.fail(ErrSendTimeout)
 		}
 		l.barrier()
-		l.discard(old) // before another takes its name
+		l.discard(*old) // before another takes its name
 		var p pulsar.Producer
 		if err == nil {
 			p, err = l.create(ctx, l.options)
@@ -202,11 +202,10 @@ func (l *line) replace(old pulsar.Producer) {
 			return
 		}
 		if err == nil {
-			l.producer = p
+			l.producer = &p
 			l.since, l.overdue = 0, false
 		}
-		current := l.producer
-		l.open.Store(&current)
+		l.open.Store(l.producer)
 	})
 }
 
@@ -246,7 +245,7 @@ func (l *line) close(ctx context.Context) error {
 		p := l.producer
 		l.mu.Unlock()
 		l.barrier()
-		p.Close()
+		(*p).Close()
 	})
 }
 

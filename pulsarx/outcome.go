@@ -1,9 +1,11 @@
 package pulsarx
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
@@ -14,9 +16,11 @@ import (
 // fetching the delivery from the sender's cache than on everything else.
 type answer struct {
 	*delivery
-	id  MessageID
-	err error
-	at  time.Duration
+	id      MessageID
+	err     error
+	at      time.Duration
+	outcome bool // the delivery had none before
+	again   bool // nobody has the delivery any more
 }
 
 // arrived notes what an answer of the client says of its producer.
@@ -41,11 +45,28 @@ func (p *Producer[T]) offerRoom() {
 }
 
 // settleSend gives the message of a Send its outcome, unless it has one.
-func (p *Producer[T]) settleSend(a answer) {
-	if a.settle(theAnswer, a.id, p.sendError(a.err), a.at) {
-		p.unlink(a.delivery)
-		close(a.answered)
+func (p *Producer[T]) settleSend(a answer) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.settle(a.delivery) {
+		return false
 	}
+	p.over(a.delivery, nil)
+	a.outcome = true
+	a.sync.outcome = a
+	close(a.sync.answered)
+	return true
+}
+
+// settle takes a delivery out of what is pending, where it is: that is the one time that it gets an outcome. p.mu is held.
+func (p *Producer[T]) settle(d *delivery) bool {
+	if !d.open {
+		return false
+	}
+	d.open = false
+	p.pending[d.slot] = nil
+	p.slots = append(p.slots, d.slot)
+	return true
 }
 
 // leave leaves an answer to deliver, and returns when it came.
@@ -55,7 +76,7 @@ func (p *Producer[T]) leave(d *delivery, id MessageID, err error) time.Duration 
 		p.receipt = clock()
 	}
 	at := p.receipt
-	p.answers = append(p.answers, answer{d, id, err, at})
+	p.answers = append(p.answers, answer{delivery: d, id: id, err: err, at: at})
 	first := len(p.answers) == 1
 	p.answering.Unlock()
 	if first { // or deliver has been told
@@ -64,31 +85,25 @@ func (p *Producer[T]) leave(d *delivery, id MessageID, err error) time.Duration 
 	return at
 }
 
-// settleAnswers makes outcomes of the answers that have come. p.mu is held.
-func (p *Producer[T]) settleAnswers() {
+// answered takes the answers that have come, and leaves room for others.
+func (p *Producer[T]) answered(room []answer) []answer {
 	p.answering.Lock()
 	answers := p.answers
-	p.answers, p.spare = p.spare, nil
+	p.answers = room
 	p.answering.Unlock()
-	for _, a := range answers {
-		if a.settle(theAnswer, a.id, p.sendError(a.err), a.at) {
-			a.unlink()
-			p.settled = append(p.settled, a.delivery)
-		}
+	for i := range answers { // asks the other processor for all of them before the first is waited for
+		answers[i].again = answers[i].reusable()
 	}
-	clear(answers)
-	if cap(answers) <= maxSpare {
-		p.spare = answers[:0]
-	}
+	return answers
 }
 
-// unlink takes the delivery of a Send out of the ring.
-func (p *Producer[T]) unlink(d *delivery) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	d.unlink()
-	if len(p.flushes) > 0 {
-		p.notify()
+// settleAll makes outcomes of the answers to what is pending. p.mu is held.
+func (p *Producer[T]) settleAll(answers []answer) {
+	for i := range answers {
+		a := &answers[i]
+		if a.outcome = p.settle(a.delivery); a.err != nil {
+			a.err = p.sendError(a.err)
+		}
 	}
 }
 
@@ -97,7 +112,11 @@ func (p *Producer[T]) refuse(callback func(MessageID, error), err error) {
 	p.mu.Lock()
 	ended := p.ended
 	if !ended {
-		p.settled = append(p.settled, &delivery{callback: callback, err: err})
+		p.last++
+		p.left++
+		p.settled = append(p.settled, answer{delivery: &delivery{
+			callback: callback, number: p.last, measured: p.client.tel.sendTime.Enabled(context.Background()),
+		}, err: err, outcome: true})
 	}
 	p.mu.Unlock()
 	switch {
@@ -118,20 +137,25 @@ func (p *Producer[T]) notify() {
 // failPending gives the deliveries that are due the outcome err.
 func (p *Producer[T]) failPending(due func(*delivery) bool, err error) {
 	err = p.sendError(err)
+	answers := p.answered(nil)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.settleAnswers()
-	now := clock()
-	for d := p.pending.next; d != &p.pending; {
-		next := d.next
-		if due(d) && d.settle(theSweep, nil, err, now) {
-			d.unlink()
-			if d.fail != nil {
-				d.fail(err)
-			}
-			p.settled = append(p.settled, d)
+	p.settleAll(answers)
+	p.settled = append(p.settled, answers...)
+	var failed []*delivery
+	for _, d := range p.pending {
+		if d != nil && due(d) {
+			failed = append(failed, d)
 		}
-		d = next
+	}
+	slices.SortFunc(failed, func(a, b *delivery) int { return cmp.Compare(a.number, b.number) })
+	now := clock()
+	for _, d := range failed {
+		p.settle(d)
+		if d.sync != nil {
+			d.sync.fail(err)
+		}
+		p.settled = append(p.settled, answer{delivery: d, err: err, at: now, outcome: true})
 	}
 	p.notify()
 }
@@ -142,35 +166,56 @@ func (p *Producer[T]) deliver() {
 	defer close(p.done)
 	sweep := time.NewTicker(min(max(p.options.SendTimeout/8, time.Millisecond), maxSweep))
 	defer sweep.Stop()
-	var spare []*delivery
+	var spare []answer
 	for {
 		select {
 		case <-p.wake:
 		case <-sweep.C:
 			p.sweep()
 		}
+		answers := p.answered(spare)
 		p.mu.Lock()
-		p.settleAnswers()
 		settled, ended := p.settled, p.ended
-		p.settled = spare
+		p.settled = nil
+		p.settleAll(answers)
 		p.mu.Unlock()
-		for _, d := range settled {
-			p.record(context.Background(), d)
-			if d.callback != nil {
-				d.callback(d.id, d.err)
-			}
-		}
-		p.finishFlushes(settled)
-		p.reuse(settled)
-		if ended && len(settled) == 0 {
+		p.report(settled)
+		p.report(answers)
+		if ended && len(settled)+len(answers) == 0 {
 			return
 		}
 		if ended {
 			p.notify()
 		}
-		clear(settled)
-		if spare = settled[:0]; cap(spare) > maxSpare {
+		clear(answers)
+		if spare = answers[:0]; cap(spare) > maxSpare {
 			spare = nil
+		}
+	}
+}
+
+// report records outcomes, calls their callbacks, and lets Flush go on.
+func (p *Producer[T]) report(outcomes []answer) {
+	if len(outcomes) == 0 {
+		return
+	}
+	p.recordSent(outcomes)
+	for i := range outcomes {
+		if a := &outcomes[i]; a.outcome {
+			p.record(context.Background(), a)
+			if a.callback != nil {
+				a.callback(a.id, a.err)
+			}
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range outcomes {
+		if a := &outcomes[i]; a.outcome {
+			p.over(a.delivery, a.err)
+			if a.again {
+				p.reuse(a.delivery)
+			}
 		}
 	}
 }
@@ -185,45 +230,66 @@ const maxSweep = 2 * time.Second
 func (p *Producer[T]) sweep() {
 	now := clock()
 	suspicious := min(p.options.SendTimeout/4, 5*time.Second)
+	p.untraced.Store(false)
 	p.mu.Lock()
-	p.settleAnswers()
-	if d := p.pending.next; d != &p.pending && now-d.start >= suspicious {
-		d.line.suspect(d.start, now-d.start >= p.options.SendTimeout)
+	for _, d := range p.pending {
+		switch {
+		case d == nil:
+		case d.start == 0:
+			d.start = now
+		case d.waited(now) >= suspicious:
+			d.line.suspect(d.start, d.waited(now) >= p.options.SendTimeout)
+		}
 	}
-	idle := p.last == p.swept
-	p.swept = p.last
+	if p.idle == p.last {
+		p.unused = nil
+	}
+	p.idle = p.last
 	lines := []*line{p.main}
 	if p.single != nil && p.single != p.main {
 		lines = append(lines, p.single)
 	}
 	p.mu.Unlock()
-	p.failPending(func(d *delivery) bool { return now-d.start >= p.options.SendTimeout }, ErrSendTimeout)
+	p.failPending(func(d *delivery) bool { return d.waited(now) >= p.options.SendTimeout }, ErrSendTimeout)
 	for _, l := range lines {
 		l.check()
 	}
-	if idle {
-		p.forget()
+}
+
+// recordSent counts the messages that have a receipt.
+func (p *Producer[T]) recordSent(outcomes []answer) {
+	n := int64(0)
+	for i := range outcomes {
+		if outcomes[i].outcome && outcomes[i].err == nil {
+			n++
+		}
+	}
+	if n > 0 {
+		p.client.tel.sent.Add(context.Background(), n, p.added...)
 	}
 }
 
-func (p *Producer[T]) record(ctx context.Context, d *delivery) {
-	if d.span != nil {
-		endSend(d.span, d.id, d.err)
+// record records what became of a message; recordSent counts it where it was sent.
+func (p *Producer[T]) record(ctx context.Context, a *answer) {
+	if a.span != nil {
+		endSend(a.span, a.id, a.err)
 	}
-	recorded, added := p.recorded, p.added
-	if d.err != nil {
-		failed := failure(d.err)
-		recorded, added = []metric.RecordOption{p.attrs, failed}, []metric.AddOption{p.attrs, failed}
+	recorded := p.recorded
+	if a.err != nil {
+		failed := failure(a.err)
+		recorded = []metric.RecordOption{p.attrs, failed}
+		p.client.tel.sent.Add(ctx, 1, p.attrs, failed)
 	}
-	p.client.tel.sendTime.Record(ctx, d.took.Seconds(), recorded...)
-	p.client.tel.sent.Add(ctx, 1, added...)
-	if d.dropped() && nonPersistent(p.options.Topic) {
+	if a.measured {
+		p.client.tel.sendTime.Record(ctx, (a.at - a.start).Seconds(), recorded...)
+	}
+	if p.lossy && a.dropped() {
 		p.client.tel.dropped.Add(ctx, 1, p.added...)
 	}
 }
 
 // dropped tells whether the broker has confirmed a message that it did not keep.
-func (d *delivery) dropped() bool { return d.err == nil && d.id != nil && d.id.LedgerID() < 0 }
+func (a *answer) dropped() bool { return a.err == nil && a.id != nil && a.id.LedgerID() < 0 }
 
 // sendError gives the client's errors this package's names.
 func (p *Producer[T]) sendError(err error) error {

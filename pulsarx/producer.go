@@ -193,6 +193,7 @@ type Producer[T any] struct {
 	attrs    metric.MeasurementOption
 	recorded []metric.RecordOption // attrs alone, as most messages have them
 	added    []metric.AddOption
+	lossy    bool // the topic is non-persistent
 	spanName string
 	span     []trace.SpanStartOption
 
@@ -201,7 +202,7 @@ type Producer[T any] struct {
 	room    chan struct{} // for who waits for a place, 1 place
 	waiters atomic.Int32
 
-	untraced atomic.Int64 // until when no tracer is looked for, on the clock
+	untraced atomic.Bool  // there was no tracer at the last look
 	largest  atomic.Int64 // bytes of a payload so far, up to maxRoom
 
 	mu      sync.Mutex
@@ -209,19 +210,18 @@ type Producer[T any] struct {
 	closed  bool        // no new messages
 	ended   bool        // nothing is pending and nothing can come
 	last    uint64      // number of the newest delivery
-	swept   uint64      // last, at the last sweep
-	pending delivery    // head of the ring of messages without an outcome, oldest first
-	settled []*delivery // with one, whose callbacks have not been called
-	spare   []answer    // room for more answers
+	idle    uint64      // last, at the last sweep
+	left    int         // deliveries that have begun and are not over, with their callbacks
+	pending []*delivery // by their slots: those without an outcome, in no order
+	slots   []int32     // that are free
+	unused  []*delivery // that can be used again
+	settled []answer    // the outcomes whose callbacks have not been called
 	flushes []*flushing
 
+	_         [64]byte      // who reads the connection shares no cache line with who sends
 	answering sync.Mutex    // may be locked after mu
 	answers   []answer      // that are not settled
 	receipt   time.Duration // when the newest one came
-
-	lending sync.Mutex // of unused
-	unused  *delivery  // the first one that can be used again, and the next behind it
-	kept    int        // of them
 }
 
 // NewProducer registers the codec's schema with the topic and returns a producer. Where the broker refuses the schema, the error
@@ -253,6 +253,7 @@ func NewProducer[T any](ctx context.Context, c *Client, codec Codec[T], o Produc
 	p := &Producer[T]{
 		client: c, codec: codec, options: o, main: main,
 		attrs: attrs, recorded: []metric.RecordOption{attrs}, added: []metric.AddOption{attrs},
+		lossy:    nonPersistent(o.Topic),
 		spanName: "send " + fullTopic(o.Topic),
 		span: []trace.SpanStartOption{
 			trace.WithSpanKind(trace.SpanKindProducer), trace.WithAttributes(set.ToSlice()...),
@@ -265,7 +266,6 @@ func NewProducer[T any](ctx context.Context, c *Client, codec Codec[T], o Produc
 	if main.alone {
 		p.single = main
 	}
-	p.pending.prev, p.pending.next = &p.pending, &p.pending
 	go p.deliver()
 	return p, nil
 }
@@ -284,7 +284,7 @@ func (p *Producer[T]) Send(ctx context.Context, v T, o ...SendOption) (MessageID
 // the key. It waits as Send does.
 func (p *Producer[T]) SendTombstone(ctx context.Context, key string, o ...SendOption) (MessageID, error) {
 	d := p.newDelivery()
-	d.message.Key = key
+	d.special, d.message.Key = true, key
 	for _, option := range o {
 		option(&d.message)
 	}
@@ -312,13 +312,9 @@ func (p *Producer[T]) SendAsync(ctx context.Context, v T, callback func(MessageI
 
 // sendAsync is SendAsync of a value that is encoded.
 func (p *Producer[T]) sendAsync(ctx context.Context, d *delivery, callback func(MessageID, error)) {
-	l, err := p.lineOf(ctx, &d.message)
-	if err != nil {
-		p.refuse(callback, err)
-		return
-	}
 	d.callback = callback
-	if ctx, err = p.begin(ctx, l, d); err != nil {
+	ctx, err := p.begin(ctx, d)
+	if err != nil {
 		p.refuse(callback, err)
 		return
 	}
@@ -391,15 +387,18 @@ func (p *Producer[T]) delivery(v T, options []SendOption) (*delivery, error) {
 	if p.options.EventTime != nil {
 		d.message.EventTime = p.options.EventTime(v)
 	}
-	for _, option := range options {
-		option(&d.message)
+	if len(options) > 0 {
+		d.special = true
+		for _, option := range options {
+			option(&d.message)
+		}
 	}
 	return d, p.options.checkMessage(&d.message)
 }
 
 // lineOf returns the line that a message goes on. The second one is made by the first message that needs it.
-func (p *Producer[T]) lineOf(ctx context.Context, m *pulsar.ProducerMessage) (*line, error) {
-	if !alone(m) {
+func (p *Producer[T]) lineOf(ctx context.Context, d *delivery) (*line, error) {
+	if !d.special || !alone(&d.message) {
 		return p.main, nil
 	}
 	p.mu.Lock()
