@@ -198,14 +198,7 @@ func (r random) query(multi bool) vectorstore.Query {
 	if q.Text != "" && r.IntN(2) == 0 {
 		q.Properties = []string{"tags", "title^2", "body^0.5"}[:1+r.IntN(3)]
 	}
-	// A store with an index may combine, of several vectors or properties, only what it finds by each up to the Limit; and where more than
-	// that have the words, Weaviate v1.35 misses some of the best.
-	switch page := r.IntN(2) == 0; {
-	case page && q.Text != "":
-		q.Limit, q.Offset = randomObjects-10+r.IntN(10), r.IntN(20)
-	case page && len(q.Targets) == 0 && q.Vector != MultiVector:
-		q.Limit, q.Offset = 1+r.IntN(20), r.IntN(20)
-	}
+	q.Limit, q.Offset = r.page(q)
 	if r.IntN(3) == 0 {
 		q.MaxDistance = 2 * r.Float64()
 	}
@@ -216,6 +209,19 @@ func (r random) query(multi bool) vectorstore.Query {
 		q.Filter = vectorstore.Filter{}
 	}
 	return q
+}
+
+// page returns a Limit and Offset.
+func (r random) page(q vectorstore.Query) (limit, offset int) {
+	// A store with an index may combine, of several vectors or properties, only what it finds by each up to the Limit; and where more than
+	// that have the words, Weaviate v1.35 misses some of the best.
+	switch page := r.IntN(2) == 0; {
+	case page && q.Text != "":
+		return randomObjects - 10 + r.IntN(10), r.IntN(20)
+	case page && len(q.Targets) == 0 && q.Vector != MultiVector:
+		return 1 + r.IntN(20), r.IntN(20)
+	}
+	return q.Limit, 0
 }
 
 // sameMatches compares what was found, in order where it is by distance, score or id. Distances and scores may differ by what float32
