@@ -2,6 +2,7 @@ package vectorstore
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -56,8 +57,12 @@ func (c *change[T]) deletes() bool { return c.Op == cdc.OpDelete || c.Op == cdc.
 func (s *Sink[T]) rows(ctx context.Context, events []cdc.Event[T], errs []error) {
 	s.truncating.RLock()
 	defer s.truncating.RUnlock()
-	events = linked(events)
+	given := events
+	events, halves := s.departures(linked(events))
 	b := &batch[T]{Sink: s, events: events, errs: errs, results: make([]result, len(events))}
+	if halves != nil {
+		b.errs = make([]error, len(events))
+	}
 	rows := b.collect()
 	if len(rows) > 0 {
 		b.guard(ctx, rows)
@@ -69,11 +74,61 @@ func (s *Sink[T]) rows(ctx context.Context, events []cdc.Event[T], errs []error)
 		}
 		b.rounds(ctx, rows)
 	}
+	if halves != nil {
+		b.join(halves, errs)
+	}
 	for i := range b.results {
 		if r := &b.results[i]; r.Kind != 0 {
-			s.report(ctx, &events[i], r.Outcome, r.done)
+			s.report(ctx, &given[i], r.Outcome, r.done)
 		}
 	}
+}
+
+// before is an event that says where the row of e was before it: as a delete of it would.
+func before[T any](e *cdc.Event[T], key cdc.Key) *cdc.Event[T] {
+	out := &cdc.Event[T]{Op: cdc.OpDelete, Key: key, NewKey: e.Key, Before: e.Before, Source: e.Source, Record: e.Record}
+	out.Record.Key, out.Record.Value = "", nil // which are of the row as it is now
+	return out
+}
+
+// departures puts, before each update whose row was in another tenant, a delete there; so that it is like a change of the primary key. It
+// returns the places of the events among those, nil where they are as they were.
+func (s *Sink[T]) departures(events []cdc.Event[T]) (out []cdc.Event[T], places []int) {
+	moved := func(e cdc.Event[T]) bool { return e.Op == cdc.OpUpdate && e.Before != nil && e.After != nil }
+	if s.mapping.Tenant == nil || !slices.ContainsFunc(events, moved) {
+		return events, nil
+	}
+	places = make([]int, len(events))
+	for i := range events {
+		e := events[i]
+		if moved(e) {
+			was := before(&e, e.Key)
+			from, err := s.mapping.Tenant(was)
+			if to, errNow := s.mapping.Tenant(&e); err == nil && errNow == nil && from != to {
+				e.OldKey = e.Key
+				out = append(out, *was)
+			}
+		}
+		places[i] = len(out)
+		out = append(out, e)
+	}
+	return out, places
+}
+
+// join makes one error and outcome of each event whose departure was a second one.
+func (b *batch[T]) join(places []int, errs []error) {
+	results := make([]result, len(places))
+	next := 0
+	for i, place := range places {
+		results[i] = b.results[place]
+		for _, err := range b.errs[next : place+1] {
+			if err != nil {
+				errs[i], results[i] = err, result{}
+			}
+		}
+		next = place + 1
+	}
+	b.results = results
 }
 
 // linked returns the events with the keys that link the halves of primary-key changes, where they are next to each other.
@@ -86,30 +141,53 @@ func linked[T any](events []cdc.Event[T]) []cdc.Event[T] {
 	return events
 }
 
-// rounds is a round of all rows. Those that are to be deleted come last, since others may take their objects over, and
-// wait when one that takes over has to be tried again.
+// rounds tries all rows. Those whose objects others take over are written after these, or wait with them when they have to be tried
+// again; but for a circle, in one round.
 func (b *batch[T]) rounds(ctx context.Context, rows []*row[T]) {
-	if !b.moves {
-		b.round(ctx, rows)
-		return
-	}
-	var deletes []*row[T]
-	rows = slices.DeleteFunc(slices.Clone(rows), func(r *row[T]) bool {
-		last := r.pending[r.last()].deletes()
-		if last {
-			deletes = append(deletes, r)
+	for len(rows) > 0 {
+		now, later := rows, []*row[T](nil)
+		if b.moves {
+			now, later = untaken(rows)
+			for _, r := range now {
+				b.await(r)
+			}
+			now = slices.DeleteFunc(now, func(r *row[T]) bool { return len(r.pending) == 0 })
 		}
-		return last
-	})
-	b.round(ctx, rows)
-	for _, r := range deletes {
-		for _, i := range r.leaving {
-			if err := b.errs[i]; err != nil && !itemerror.IsPermanent(err) {
-				b.fail(r, 0, fmt.Errorf("waits for the row to be there under its new key: %w", err))
+		b.round(ctx, now)
+		rows = later
+	}
+}
+
+// untaken returns the rows that no other of them takes over, all where there are none, and the others.
+func untaken[T any](rows []*row[T]) (now, later []*row[T]) {
+	taken := map[*row[T]]bool{}
+	for _, r := range rows {
+		for i := range r.pending {
+			if from := r.pending[i].from; from != nil {
+				taken[from] = true
 			}
 		}
 	}
-	b.round(ctx, slices.DeleteFunc(deletes, func(r *row[T]) bool { return len(r.pending) == 0 }))
+	for _, r := range rows {
+		if taken[r] {
+			later = append(later, r)
+		} else {
+			now = append(now, r)
+		}
+	}
+	if len(now) == 0 {
+		return later, nil
+	}
+	return now, later
+}
+
+// await fails a row that is to be taken over by one that has to be tried again.
+func (b *batch[T]) await(r *row[T]) {
+	for _, i := range r.leaving {
+		if err := b.errs[i]; err != nil && !itemerror.IsPermanent(err) {
+			b.fail(r, 0, fmt.Errorf("waits for the row to be there under its new key: %w", err))
+		}
+	}
 }
 
 // collect groups the events by object, in the order of the first of each. Events that are wrong by themselves fail
@@ -140,8 +218,8 @@ func (b *batch[T]) collect() []*row[T] {
 			continue
 		}
 		c := change[T]{Event: e, at: i, position: e.Position()}
-		if e.Op == cdc.OpCreate && len(e.OldKey) > 0 {
-			if old, err := b.ref(e, e.OldKey); err == nil && old != ref {
+		if len(e.OldKey) > 0 {
+			if old, err := b.origin(e); err == nil && old != ref {
 				c.from, b.moves = rowOf(old), true
 				c.from.leaving = append(c.from.leaving, i)
 			}
@@ -151,6 +229,25 @@ func (b *batch[T]) collect() []*row[T] {
 	}
 	return rows
 }
+
+// origin returns the object of the row under its old key. The tenant of that one the other half of the change says, if it is there.
+func (b *batch[T]) origin(e *cdc.Event[T]) (Ref, error) {
+	if b.mapping.Tenant == nil {
+		return b.ref(e, e.OldKey)
+	}
+	for i := range b.events {
+		if d := &b.events[i]; d.Op == cdc.OpDelete && d.Source.LSN == e.Source.LSN && slices.Equal(d.Key, e.OldKey) {
+			return b.ref(d, d.Key)
+		}
+	}
+	old, err := b.ref(before(e, e.OldKey), e.OldKey)
+	if err == nil && old.Tenant == "" {
+		err = errNoTenant
+	}
+	return old, err
+}
+
+var errNoTenant = errors.New("vectorstore: the tenant of the old key is not known")
 
 func (b *batch[T]) ref(e *cdc.Event[T], key cdc.Key) (Ref, error) {
 	if len(key) == 0 {

@@ -30,10 +30,14 @@ func (b *batch[T]) guard(ctx context.Context, rows []*row[T]) {
 		r.stored = stored[i]
 		changes := r.pending
 		r.pending = make([]change[T], 0, len(changes))
+		passed := false // the last was a delete after which there is a later change: then so is its tombstone, which has no LSN to tell
 		for _, c := range changes {
-			if !r.admit(c, cleared) {
+			if passed && c.tombstone() || !r.admit(c, cleared) {
 				b.finish(r, c, Stale)
+				passed = c.deletes()
+				continue
 			}
+			passed = c.deletes() && r.pending[len(r.pending)-1].at != c.at
 		}
 		r.history = r.pending
 	}

@@ -244,12 +244,15 @@ func TestSinkRandomHistoriesOnWeaviate(t *testing.T) {
 }
 
 // newWeaviate returns an empty store on the real server, in a collection of the test's own.
-func newWeaviate(t *testing.T) *weaviate.Store {
+func newWeaviate(t *testing.T, changes ...func(*weaviate.Options)) *weaviate.Store {
 	t.Helper()
 	options := weaviate.Options{
 		HTTP: servicetest.Env(t, "WEAVIATE_HTTP"), GRPC: servicetest.Env(t, "WEAVIATE_GRPC"),
 		Vectors:    []weaviate.Vector{{Name: textVector}, {Name: imageVector}},
 		Collection: fmt.Sprintf("SinkHistory%d_%d", time.Now().UnixNano(), rand.Uint32()),
+	}
+	for _, change := range changes {
+		change(&options)
 	}
 	store, err := weaviate.New(t.Context(), options)
 	if err != nil {

@@ -37,7 +37,7 @@ func (r *row[T]) state(i int, known *columns) (*partial[T], error) {
 			chain = append(chain, e.Event)
 			p.missing = both(p.missing, e.UnavailableColumns())
 		}
-		if e.from != nil && !e.repeat && moves < maxMoves {
+		if e.from != nil && !e.shownBy(at.stored) && moves < maxMoves {
 			at, i = e.from, e.from.departure(e)+1
 			p.origin, moves = true, moves+1
 		}
@@ -53,6 +53,13 @@ func (r *row[T]) state(i int, known *columns) (*partial[T], error) {
 		return nil, Permanent(fmt.Errorf("%w: %s: no field of the row's type is known to be it", ErrUnavailable, unknown))
 	}
 	return p, nil
+}
+
+// shownBy says whether an object shows a change already: this very event, or an earlier one of the same place in the log, as a source
+// that starts again sends.
+func (c *change[T]) shownBy(o *Object) bool {
+	before := versionOf(o)
+	return c.repeat || o != nil && !o.Deleted && c.Source.LSN != 0 && before.LSN == c.Source.LSN && before.Epoch == c.position.Epoch
 }
 
 // follows says whether a change is known to come after what an object shows.

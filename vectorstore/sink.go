@@ -23,9 +23,10 @@ type Mapping[T any] struct {
 	// Key returns the key that the object's id is made of, [UUID5]. Nil: the event's key as it is. It must answer the
 	// same for the same key always, and must not change what it is given. Its every error is permanent.
 	Key func(cdc.Key) (cdc.Key, error)
-	// Tenant returns the tenant that the row's object is in; see [Ref]. It must answer the same for all events of a key,
-	// so it should ask the event's Key, Source or Record: a delete has no row After, and Before alone if the table has
-	// REPLICA IDENTITY FULL. A row that changes its tenant keeps its object in the old one. Its every error is permanent.
+	// Tenant returns the tenant that the row's object is in; see [Ref]. It must answer the same for all events of a key, so it should
+	// ask the event's Key, Source or Record. Of a table with REPLICA IDENTITY FULL it may ask a column, of After, or where there is
+	// none, of Before: a row that changes it moves. Then the connector must write no tombstones, which have no row. Of other tables,
+	// such a row keeps its object in the old tenant. Its every error is permanent.
 	// A truncate clears all tenants, so that the store must be a [Tenanted]; it is remembered in a tenant "tidemark", which no row
 	// may be in. Nil: no tenants.
 	Tenant func(*cdc.Event[T]) (string, error)
