@@ -124,7 +124,7 @@ func (h byHand) Embed(_ context.Context, texts []string) ([][]float32, error) {
 }
 
 // BenchmarkMemory embeds texts that are all different, 2000 or as many as MEMORY_TEXTS says, such as 1000000, through a Cache that is full
-// early and a Batcher, and reports the memory of the process after a fifth of them and at the end: it does not grow with their number.
+// early and a Batcher, and reports the memory of the process after a tenth of them and at the end: it does not grow with their number.
 func BenchmarkMemory(b *testing.B) {
 	n := 2000
 	if s := os.Getenv("MEMORY_TEXTS"); s != "" {
@@ -145,7 +145,7 @@ func BenchmarkMemory(b *testing.B) {
 			if _, err := embedder.Embed(context.Background(), batch); err != nil {
 				b.Fatal(err)
 			}
-			if step := n / 5; from/step != (from+100)/step {
+			if step := n / 10; from/step != (from+100)/step {
 				heap, resident := memory(b)
 				b.Logf("%d texts: heap %.1f MB, resident %.1f MB", from+100, float64(heap)/1e6, float64(resident)/1e6)
 				if early == 0 {
