@@ -16,7 +16,7 @@ func TestInfo(t *testing.T) {
 	text := open(t, TextOptions{Dir: built, Pooling: CLS, Dimensions: 8, MaxLength: 99, Threads: 1, Normalize: true})
 	want := Info{
 		Architecture: text.folder.architecture, Graph: built + "/model.safetensors", Built: true, Packed: true, Pooling: CLS, Normalize: true,
-		Dimensions: 24, Limit: 99, Prompts: map[string]string{"query": "the ", "passage": ""}, Prompt: "query", Provider: CPU, Threads: 1, BatchTokens: 384,
+		Dimensions: 24, Limit: 99, Prompts: map[string]string{"query": "the ", "passage": ""}, Prompt: "query", Provider: CPU, Threads: 1, BatchTokens: 256,
 	}
 	if got := text.Info(); !reflect.DeepEqual(got, want) || got.Architecture == "" {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -31,7 +31,7 @@ func TestInfo(t *testing.T) {
 
 	foreign := lookupFolder().write(t)
 	want = Info{
-		Architecture: "bert", Graph: foreign + "/model.onnx", Pooling: Mean, Dimensions: testDims, Limit: 16, Provider: CPU, Threads: 1, BatchTokens: 384,
+		Architecture: "bert", Graph: foreign + "/model.onnx", Pooling: Mean, Dimensions: testDims, Limit: 16, Provider: CPU, Threads: 1, BatchTokens: 256,
 	}
 	if got := open(t, TextOptions{Dir: foreign, Threads: 1}).Info(); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
