@@ -60,6 +60,11 @@ func produceMessages(b *testing.B) int {
 // BenchmarkProduce compares typed Avro through pulsarx with the bare client that sends bytes made before, batched by key as well, on the
 // same broker. They take turns, and turns at being the first: each finds what the other has left on the heap. ratio is the median of the
 // rounds' ratios of messages a second, ratio-q1 and ratio-q3 are the quartiles, and cpu-ratio is of messages a second of processor time.
+//
+// On 2 cores beside a Pulsar 4.0.8, cpu-ratio of LowLatency/100B was 0.94 to 0.98 in four runs. A profile of 1.2 million of its messages, of
+// 3.9 µs each, had 262 ns of this package's own: 57 to encode, 49 to look for the caller's span, 66 for the rest of SendAsync, 41 to take
+// the client's answer, 49 to deliver the outcome. The client also looks up the schema for each; the bare one, which has none, allocates
+// each message anew.
 func BenchmarkProduce(b *testing.B) {
 	n := produceMessages(b)
 	for _, size := range []int{100, 1024} {
