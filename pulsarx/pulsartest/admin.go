@@ -209,7 +209,7 @@ func (r *adminRequest) namespaceName() string { return r.PathValue("t") + "/" + 
 func (r *adminRequest) number(name string) (int64, error) {
 	n, err := strconv.ParseInt(r.PathValue(name), 10, 64)
 	if err != nil {
-		return 0, adminRefuse(http.StatusBadRequest, "%s is no number", name)
+		return 0, adminRefuse(http.StatusNotFound, "%s is no number", name)
 	}
 	return n, nil
 }

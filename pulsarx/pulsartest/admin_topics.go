@@ -67,12 +67,14 @@ func (r *adminRequest) partitionCount() (int, error) {
 	switch {
 	case err != nil:
 		return 0, adminRefuse(http.StatusBadRequest, "The body must be a number of partitions")
-	case n < 1:
-		return 0, adminRefuse(http.StatusNotAcceptable, "Number of partitions should be more than 0")
-	case n > maxPartitions:
-		return 0, adminRefuse(http.StatusNotAcceptable, "Number of partitions should be at most %d", maxPartitions)
+	case r.topic.partition >= 0:
+		return 0, notPartitioned()
 	}
 	return n, nil
+}
+
+func notPartitioned() error {
+	return adminRefuse(http.StatusPreconditionFailed, "Partitioned Topic Name should not contain '-partition-'")
 }
 
 // adminLookup is LOOKUP for clients that are given an http URL.
@@ -97,8 +99,13 @@ func adminCreatePartitioned(b *Broker, r *adminRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if b.exists(r.topic) {
+	switch {
+	case n < 1:
+		return nil, adminRefuse(http.StatusNotAcceptable, "Number of partitions should be more than 0")
+	case b.exists(r.topic):
 		return nil, adminRefuse(http.StatusConflict, "This topic already exists")
+	case n > maxPartitions:
+		return nil, adminRefuse(http.StatusNotAcceptable, "Number of partitions should be at most %d", maxPartitions)
 	}
 	b.createTopic(r.topic, n)
 	return nil, nil
@@ -118,6 +125,9 @@ func adminGrow(b *Broker, r *adminRequest) (any, error) {
 		return nil, adminRefuse(http.StatusUnprocessableEntity,
 			"Desired partitions %d can't be less than the current partitions %d.", n, have)
 	}
+	if n > maxPartitions {
+		return nil, adminRefuse(http.StatusNotAcceptable, "Number of partitions should be at most %d", maxPartitions)
+	}
 	b.createTopic(r.topic, n)
 	parts := b.parts(r.topic.full)
 	for _, sub := range subscriptionNames(parts) {
@@ -129,7 +139,12 @@ func adminGrow(b *Broker, r *adminRequest) (any, error) {
 }
 
 func adminDeletePartitioned(b *Broker, r *adminRequest) (any, error) {
-	if b.partitions[r.topic.full] == 0 {
+	switch {
+	case r.topic.partition >= 0:
+		return nil, notPartitioned()
+	case b.topics[r.topic.full] != nil:
+		return nil, adminRefuse(http.StatusConflict, "%s is a non-partitioned topic. Instead of calling delete-partitioned-topic please call delete.", r.topic.full)
+	case b.partitions[r.topic.full] == 0:
 		return nil, adminRefuse(http.StatusNotFound, "Topic %s not found.", r.topic.full)
 	}
 	parts := b.parts(r.topic.full)
@@ -157,6 +172,9 @@ func adminUnload(b *Broker, r *adminRequest) (any, error) {
 }
 
 func adminTerminate(b *Broker, r *adminRequest) (any, error) {
+	if b.partitions[r.topic.full] > 0 {
+		return nil, adminRefuse(http.StatusMethodNotAllowed, "Termination of a partitioned topic is not allowed")
+	}
 	t, err := b.single(r)
 	if err != nil {
 		return nil, err
@@ -203,10 +221,11 @@ func adminMessageIDAt(b *Broker, r *adminRequest) (any, error) {
 func subscriptionNames(parts []*topic) []string {
 	names := map[string]bool{}
 	for _, t := range parts {
-		for name := range t.subs {
-			names[name] = true
+		for name, s := range t.subs {
+			names[name] = names[name] || !s.gone()
 		}
 	}
+	maps.DeleteFunc(names, func(_ string, there bool) bool { return !there })
 	return append([]string{}, slices.Sorted(maps.Keys(names))...)
 }
 
@@ -227,6 +246,12 @@ func (r *adminRequest) position(otherwise messageID) (messageID, error) {
 	if len(r.body) == 0 || string(r.body) == "null" {
 		return otherwise, nil
 	}
+	switch string(r.body) {
+	case `"earliest"`:
+		return messageID{ledger: -1, entry: -1}, nil
+	case `"latest"`:
+		return messageID{ledger: math.MaxInt64, entry: math.MaxInt64}, nil
+	}
 	var p jsonPosition
 	if err := json.Unmarshal(r.body, &p); err != nil {
 		return messageID{}, adminRefuse(http.StatusBadRequest, "The body must be a message id")
@@ -235,15 +260,17 @@ func (r *adminRequest) position(otherwise messageID) (messageID, error) {
 }
 
 func adminSubscribe(b *Broker, r *adminRequest) (any, error) {
-	parts := b.parts(r.topic.full)
-	if len(parts) == 0 {
-		return nil, topicMissing(r.topic)
-	}
 	at, err := r.position(messageID{ledger: math.MaxInt64, entry: math.MaxInt64})
 	if err != nil {
 		return nil, err
 	}
-	if slices.Contains(subscriptionNames(parts), r.sub) {
+	if !b.exists(r.topic) {
+		if _, why := b.topic(r.topic.full, true); why != nil {
+			return nil, adminRefuse(http.StatusPreconditionFailed, "Topic does not exist and cannot be auto-created")
+		}
+	}
+	parts := b.parts(r.topic.full)
+	if !slices.ContainsFunc(parts, func(t *topic) bool { return t.subs[r.sub] == nil }) {
 		return nil, adminRefuse(http.StatusConflict, "Subscription already exists for topic")
 	}
 	for _, t := range parts {
@@ -293,6 +320,9 @@ func adminResetToTime(b *Broker, r *adminRequest) (any, error) {
 }
 
 func adminResetToID(b *Broker, r *adminRequest) (any, error) {
+	if len(r.body) == 0 {
+		return nil, adminRefuse(http.StatusInternalServerError, "The body must be a message id")
+	}
 	at, err := r.position(messageID{ledger: -1, entry: -1})
 	if err != nil {
 		return nil, err

@@ -57,7 +57,9 @@ func (t *topic) compact() {
 		c.left[i] = t.entries[i].keep(messages, len(contents[i]))
 	}
 	t.compacted = c
-	t.subscribed(compactionSubscription, true, 0).cursor.ackBefore(c.horizon)
+	s := t.subscribed(compactionSubscription, true, 0)
+	s.cursor.ackBefore(c.horizon)
+	s.last.kind = exclusive.String()
 }
 
 // keyed lists the messages of an entry. An entry that cannot be read, as an encrypted batch, is one message.
@@ -72,7 +74,7 @@ func (e *entry) keyed() []keyed {
 			return all
 		}
 	}
-	return []keyed{{meta.key, meta.hasKey, meta.nullValue || len(payload) == 0}}
+	return []keyed{{meta.key, meta.hasKey, meta.hasSize && meta.uncompressedSize == 0}} // Pulsar goes by what clients say
 }
 
 func batchKeys(meta *metadata, payload []byte) ([]keyed, error) {
@@ -149,9 +151,15 @@ func withPayload(data, payload []byte) []byte {
 	return append(binary.BigEndian.AppendUint32(out, crc32.Checksum(body, castagnoli)), body...)
 }
 
+// byCompaction tells whether a consumer is given entry i by what compaction has left. As with Pulsar it then also gets what is
+// acknowledged, beyond the first that is not.
+func (t *topic) byCompaction(c *consumer, i int) bool {
+	return c.compacted && t.compacted != nil && i < t.compacted.horizon
+}
+
 // entryFor is entry i as a consumer sees it, nil where compaction has taken it away.
 func (t *topic) entryFor(c *consumer, i int) *entry {
-	if !c.compacted || t.compacted == nil || i >= t.compacted.horizon {
+	if !t.byCompaction(c, i) {
 		return &t.entries[i]
 	}
 	if e, ok := t.compacted.left[i]; ok {

@@ -319,6 +319,15 @@ func (c *conn) sendProducerSuccess(requestID uint64, p *producer, lastSequence i
 	c.reply(cmdProducerSuccess, appendBool(body, 6, ready))
 }
 
+// sendProducerAgain answers a second PRODUCER with an id that the connection has.
+func (c *conn) sendProducerAgain(requestID uint64, p *producer) {
+	body := appendUint(nil, 1, requestID)
+	body = appendString(body, 2, p.name)
+	body = appendUint(body, 3, ^uint64(0))
+	body = appendBytes(body, 4, p.version)
+	c.reply(cmdProducerSuccess, appendBool(body, 6, true))
+}
+
 func (c *conn) sendReceipt(r *sendRequest, id messageID) {
 	body := appendUint(make([]byte, 0, 96), 1, r.producerID)
 	body = appendUint(body, 2, r.sequenceID)

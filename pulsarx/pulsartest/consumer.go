@@ -23,14 +23,8 @@ func (r *subscribeRequest) connect(c *conn) *refusal {
 		c.sendSuccess(r.requestID)
 		return nil
 	}
-	if r.kind > keyShared {
-		return refuse(notAllowedError, "Subscription type %d is not known", r.kind)
-	}
-	if r.compacted && r.kind != exclusive && r.kind != failover {
-		return refuse(notAllowedError, "readCompacted only allowed on failover or exclusive subscriptions")
-	}
-	if r.subscription == "" {
-		return refuse(producerBusy, "Empty subscription name") // Pulsar's choice of code
+	if why := r.possible(); why != nil {
+		return why
 	}
 	if why := c.served(r.name); why != nil {
 		return why
@@ -42,15 +36,19 @@ func (r *subscribeRequest) connect(c *conn) *refusal {
 	if why := c.broker.checkConsumerSchema(t, r.schema); why != nil {
 		return why
 	}
-	known := t.subs[r.subscription] != nil
+	if r.compacted && t.name.transient() {
+		return refuse(notAllowedError, "readCompacted only valid on persistent topics")
+	}
 	if why := r.allowed(t); why != nil {
 		return why
 	}
-	s := t.subscribed(r.subscription, r.durable, r.startIndex(t))
-	if s.durable != r.durable {
+	known := t.subs[r.subscription] != nil
+	durable := r.durable && !t.name.transient() // there everything ends with the last consumer
+	s := t.subscribed(r.subscription, durable, r.startIndex(t))
+	if s.durable != durable {
 		return refuse(notAllowedError, "Subscription %s exists and is not of the same durability", r.subscription)
 	}
-	if s.properties == nil {
+	if (!known || s.gone()) && !t.name.transient() {
 		s.properties = r.properties
 	}
 	consumer := &consumer{
@@ -65,14 +63,24 @@ func (r *subscribeRequest) connect(c *conn) *refusal {
 		consumer.name = fmt.Sprintf("consumer-%d-%d", c.number, r.consumerID)
 	}
 	if why := s.add(consumer, r.kind); why != nil {
-		if !known {
-			delete(t.subs, r.subscription)
-		}
-		return why
+		return why // the subscription stays
 	}
 	c.consumers[r.consumerID] = consumer
 	c.sendSuccess(r.requestID)
 	s.dispatch()
+	return nil
+}
+
+// possible refuses what no topic has.
+func (r *subscribeRequest) possible() *refusal {
+	switch {
+	case r.kind > keyShared:
+		return refuse(notAllowedError, "Subscription type %d is not known", r.kind)
+	case r.compacted && r.kind != exclusive && r.kind != failover:
+		return refuse(notAllowedError, "readCompacted only allowed on failover or exclusive subscriptions")
+	case r.subscription == "":
+		return refuse(producerBusy, "Empty subscription name") // Pulsar's choice of code
+	}
 	return nil
 }
 
@@ -98,12 +106,12 @@ func (r *subscribeRequest) allowed(t *topic) *refusal {
 }
 
 // startIndex is where a new subscription begins. A start message is delivered itself, and its batch whole: the client drops what
-// it does not want.
+// it does not want. One that is not there yet counts for nothing.
 func (r *subscribeRequest) startIndex(t *topic) int {
 	switch {
 	case r.rollback > 0:
 		return t.indexAt(time.Now().Add(-time.Duration(min(r.rollback, 1<<32)) * time.Second).UnixMilli())
-	case !r.durable && r.start != nil:
+	case !r.durable && r.start != nil && t.index(*r.start) < len(t.entries):
 		return t.index(*r.start)
 	case r.earliest:
 		return 0
@@ -190,7 +198,7 @@ func (r *ofConsumer) known(c *conn, f func(*consumer) *refusal) {
 func (r *unsubscribeRequest) serve(c *conn) {
 	r.known(c, func(consumer *consumer) *refusal {
 		s := consumer.sub
-		if len(s.consumers) > 1 {
+		if !s.mayEnd(consumer) {
 			return refuse(metadataError, "Unconnected or shared consumer attempting to unsubscribe")
 		}
 		delete(c.consumers, consumer.id)

@@ -47,34 +47,34 @@ func newDispatcher(s *subscription, kind subscriptionType, first *consumer) disp
 
 // single serves Exclusive and Failover: one consumer is active and gets everything in order.
 type single struct {
-	sub    *subscription
-	kind   subscriptionType
-	active *consumer
-	next   int
+	sub     *subscription
+	kind    subscriptionType
+	active  *consumer // elected when a consumer comes or goes; a seek closes it, and leaves the others waiting for that
+	elected bool      // a moment ago: it is to be announced, and begins with what is not acknowledged
+	next    int
 }
 
 func (d *single) add(c *consumer) *refusal {
 	if d.kind == exclusive && len(d.sub.consumers) > 0 {
 		return refuse(consumerBusy, "Exclusive consumer is already connected")
 	}
-	if d.active != nil && d.elect(append(slices.Clone(d.sub.consumers), c)) == d.active {
+	if !d.elect(append(slices.Clone(d.sub.consumers), c)) {
 		c.conn.sendActiveChange(c.id, false)
 	}
 	return nil
 }
 
-func (d *single) remove(c *consumer) {
-	if d.active == c {
-		d.active = nil
-	}
-}
+func (d *single) remove(*consumer) { d.elect(d.sub.consumers) }
 
 func (*single) stop() {}
 
 func (d *single) dispatch() {
-	if active := d.elect(d.sub.consumers); active != d.active {
-		d.active, d.next = active, d.sub.cursor.markDelete
+	if d.elected {
+		d.elected, d.next = false, d.sub.cursor.markDelete
 		d.announce()
+	}
+	if !slices.Contains(d.sub.consumers, d.active) {
+		return
 	}
 	d.next = max(d.next, d.sub.cursor.markDelete)
 	for d.active.permits > 0 && d.next < len(d.sub.topic.entries) {
@@ -88,16 +88,26 @@ const maxRead = 100
 // read sends so many entries. As with Pulsar it is the permits before that count, whatever the batches hold.
 func (d *single) read(entries int) {
 	for ; d.next < len(d.sub.topic.entries) && entries > 0; d.next++ {
-		if !d.sub.cursor.isAcked(d.next) && d.sub.topic.entryFor(d.active, d.next) != nil {
+		if (!d.sub.cursor.isAcked(d.next) || d.sub.topic.byCompaction(d.active, d.next)) && d.sub.topic.entryFor(d.active, d.next) != nil {
 			d.sub.send(d.active, d.next, 0)
 			entries--
 		}
 	}
 }
 
-// elect picks the active consumer as Pulsar does: of those with the best priority, by name, the one whose turn the partition
-// is; in a topic without partitions the one that the topic's name falls to on a ring of hashes.
-func (d *single) elect(consumers []*consumer) *consumer {
+// elect makes one of the consumers the active one, and tells whether it was not that before.
+func (d *single) elect(consumers []*consumer) bool {
+	c := d.choice(consumers)
+	if c == d.active {
+		return false
+	}
+	d.active, d.elected = c, true
+	return true
+}
+
+// choice picks the active consumer as Pulsar does: of those with the best priority, by name, the one whose turn the partition
+// is; in a topic without partitions the one that the topic's name falls to on a ring of hashes, of several with one name the last.
+func (d *single) choice(consumers []*consumer) *consumer {
 	all := slices.SortedStableFunc(slices.Values(consumers), func(a, b *consumer) int {
 		return cmp.Or(cmp.Compare(a.priority, b.priority), cmp.Compare(a.name, b.name))
 	})
@@ -114,8 +124,10 @@ func (d *single) elect(consumers []*consumer) *consumer {
 	if len(best) == 1 {
 		return best[0]
 	}
-	points := newRing(best, func(c *consumer) string { return c.name }, 1<<31)
-	return points.at(murmur3([]byte(d.sub.topic.name.full)) & 0x7fffffff)
+	best = slices.Clone(best)
+	slices.Reverse(best)
+	points := newRing(best, func(c *consumer, point int) uint32 { return keyHash([]byte(c.name + strconv.Itoa(point))) })
+	return points.at(keyHash([]byte(d.sub.topic.name.full)))
 }
 
 // announce tells the consumers of a Failover subscription who is active.
@@ -382,12 +394,12 @@ type ringPoint struct {
 // ringPoints is how often a consumer stands on a ring; Pulsar's default.
 const ringPoints = 100
 
-func newRing(consumers []*consumer, name func(*consumer) string, size uint32) ring {
+// newRing places consumers on a ring. Of several at one point the first has it.
+func newRing(consumers []*consumer, hash func(c *consumer, point int) uint32) ring {
 	r := make(ring, 0, ringPoints*len(consumers))
 	for _, c := range consumers {
-		base := name(c)
 		for i := range ringPoints {
-			r = append(r, ringPoint{hash: murmur3([]byte(base+strconv.Itoa(i))) & 0x7fffffff % size, to: c})
+			r = append(r, ringPoint{hash: hash(c, i), to: c})
 		}
 	}
 	slices.SortStableFunc(r, func(a, b ringPoint) int { return cmp.Compare(a.hash, b.hash) })

@@ -51,8 +51,8 @@
 //
 // Producers: single messages, batches, key-based batches and chunks, with any compression (entries are kept byte for byte),
 // sequence ids and deduplication, access modes, delayed delivery, termination. Subscriptions: Exclusive, Failover, Shared and Key_Shared
-// (consistent hashing or ranges; a key's messages wait until the consumer that had the key before has acknowledged), durable ones
-// and readers, permits, individual and cumulative acknowledgement, also within batches, redelivery with its count, seek by id and
+// (Pulsar's own consistent hashing of the consumers' names, or ranges; a key's messages wait until the consumer that had the key before
+// has acknowledged), durable ones and readers, permits, individual and cumulative acknowledgement, also within batches, redelivery with its count, seek by id and
 // by time, compaction and readers of what it leaves. Non-persistent topics, whose messages go to the consumers that are there and have permits, and to nobody else. Lists of
 // topics by pattern, and watchers of them. A schema registry that keeps versions, with all of Pulsar's compatibility strategies, set
 // for a namespace or a topic. Admin routes below /admin/v2 for tenants, namespaces, topics, statistics, subscriptions, schemas,
@@ -86,7 +86,8 @@
 //   - A topic's first Avro or JSON schema may be any JSON, and what follows one that is no schema is not compared with it. Names
 //     that Avro does not allow, as some of Java's classes have, are taken.
 //   - How many entries a Shared or Key_Shared consumer is sent for its permits differs where batches exceed them: Pulsar goes by an
-//     average.
+//     average. What waits in a Key_Shared subscription for a consumer that leaves goes to the others at once, where Pulsar may wait for
+//     the next command, and a message whose key may go out of order comes in any order there.
 //   - All brokers of a cluster have one admin address, and who looks a topic up at the wrong one is always redirected.
 //   - Messages are kept for ever, in memory, and idle topics are not deleted. Compaction is what the admin route asks for, done before
 //     it answers.

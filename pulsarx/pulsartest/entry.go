@@ -17,7 +17,7 @@ type entry struct {
 	batched   bool
 	published int64  // milliseconds since 1970, by the producer's clock
 	deliverAt int64  // the same; 0: at once
-	hash      uint16 // of the key, for Key_Shared
+	hash      uint32 // of the key, for Key_Shared
 }
 
 // metadata is MessageMetadata, as far as a broker needs it.
@@ -31,6 +31,7 @@ type metadata struct {
 	orderingKey      []byte
 	compression      uint64
 	uncompressedSize uint32
+	hasSize          bool
 	messages         int
 	batched          bool
 	schemaVersion    []byte
@@ -60,7 +61,7 @@ func (m *metadata) decode(b []byte) error {
 		case 8:
 			m.compression = d.value
 		case 9:
-			m.uncompressedSize = uint32(d.value)
+			m.uncompressedSize, m.hasSize = uint32(d.value), true
 		case 11:
 			m.messages, m.batched = int(int32(d.value)), true
 		case 12:
@@ -161,8 +162,8 @@ func splitEntry(b []byte) (metadata, []byte, error) {
 	return meta, b[4+n:], nil
 }
 
-// keyHash is the place of a key among the 65536 of a Key_Shared subscription.
-func keyHash(key []byte) uint16 { return uint16(murmur3(key) & 0x7fffffff) }
+// keyHash is the hash that Pulsar's brokers and clients distribute keys by.
+func keyHash(key []byte) uint32 { return murmur3(key) & 0x7fffffff }
 
 // murmur3 is MurmurHash3_x86_32 with seed 0, the hash that Pulsar's clients and brokers share.
 func murmur3(key []byte) uint32 {

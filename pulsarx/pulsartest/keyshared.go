@@ -41,6 +41,9 @@ func (d *byKey) add(c *consumer) *refusal {
 			return why
 		}
 	}
+	for slices.ContainsFunc(d.sub.consumers, func(o *consumer) bool { return o.name == c.name && o.namesake == c.namesake }) {
+		c.namesake++
+	}
 	d.share(append(slices.Clone(d.sub.consumers), c))
 	return nil
 }
@@ -49,25 +52,40 @@ func (d *byKey) checkRanges(c *consumer) *refusal {
 	if len(c.ranges) == 0 {
 		return refuse(consumerAssignError, "Ranges for KeyShared policy must not be empty.")
 	}
-	for _, r := range c.ranges {
-		if r.start < 0 || r.end > 65535 || r.start > r.end {
-			return refuse(consumerAssignError, "Ranges must be [0, 65535] but provided range is [%d, %d]", r.start, r.end)
+	for i, r := range c.ranges {
+		if r.start > r.end {
+			return refuse(consumerAssignError, "Fixed hash range start > end for range: [%d,%d]", r.start, r.end)
+		}
+		if slices.ContainsFunc(c.ranges[:i], r.overlaps) {
+			return refuse(consumerAssignError, "Consumer's own ranges conflict: [%d,%d]", r.start, r.end)
 		}
 		for _, other := range d.sub.consumers {
-			for _, o := range other.ranges {
-				if r.start <= o.end && o.start <= r.end {
-					return refuse(consumerAssignError, "Range conflict with consumer %s", other.name)
-				}
+			if slices.ContainsFunc(other.ranges, r.overlaps) {
+				return refuse(consumerAssignError, "Range conflict with consumer %s", other.name)
 			}
 		}
 	}
 	return nil
 }
 
+func (r hashRange) overlaps(o hashRange) bool { return r.start <= o.end && o.start <= r.end }
+
+// hash is the place of an entry's key: 0 to 65535, or from 1 where the keys are shared out by consistent hashing.
+func (d *byKey) hash(e *entry) uint16 {
+	if d.sticky {
+		return uint16(e.hash)
+	}
+	return ringHash(e.hash)
+}
+
+func ringHash(hash uint32) uint16 { return uint16(hash%65535) + 1 }
+
 // share gives every hash its consumer.
 func (d *byKey) share(consumers []*consumer) {
 	if !d.sticky {
-		d.ring = newRing(consumers, func(c *consumer) string { return fmt.Sprint(c.name, " ", c.conn.number, " ", c.id, " ") }, 1<<16)
+		d.ring = newRing(consumers, func(c *consumer, point int) uint32 {
+			return uint32(ringHash(keyHash(fmt.Appendf(nil, "%s\x00%d\x00%d", c.name, c.namesake, point))))
+		})
 	}
 	d.ready = map[*consumer]*slotHeap{}
 	for _, c := range consumers {
@@ -93,7 +111,7 @@ func (d *byKey) consumerOf(hash uint16) *consumer {
 	return nil
 }
 
-func (d *byKey) takes(e *entry) *consumer { return d.consumerOf(e.hash) }
+func (d *byKey) takes(e *entry) *consumer { return d.consumerOf(d.hash(e)) }
 
 // slot returns the slot of a hash, a new one where there is none.
 func (d *byKey) slot(hash uint16) *slot {
@@ -107,7 +125,7 @@ func (d *byKey) slot(hash uint16) *slot {
 
 // put lets an entry wait in its slot.
 func (d *byKey) put(i int) *slot {
-	s := d.slot(d.sub.topic.entries[i].hash)
+	s := d.slot(d.hash(&d.sub.topic.entries[i]))
 	k, found := slices.BinarySearch(s.waiting, i)
 	if found {
 		return s
@@ -146,7 +164,7 @@ func (d *byKey) serve(c *consumer) {
 		i := s.waiting[0]
 		s.waiting = s.waiting[1:]
 		d.waiting--
-		if !d.sub.cursor.isAcked(i) {
+		if !d.sub.cursor.isAcked(i) && !d.hold(i) {
 			d.deliver(c, i)
 			s.owner = c
 			s.pending++
@@ -165,7 +183,7 @@ func (d *byKey) dispatch() {
 	for d.next < len(d.sub.topic.entries) && d.waiting < lookAhead && !d.idle() {
 		i := d.next
 		d.next++
-		if d.sub.cursor.isAcked(i) || d.hold(i) {
+		if d.sub.cursor.isAcked(i) {
 			continue
 		}
 		if s := d.put(i); s.queued != nil {
@@ -185,7 +203,7 @@ func (d *byKey) takeBack(c *consumer, entries []int) []int {
 
 // released follows when entry i is no longer out.
 func (d *byKey) released(i int) {
-	s := d.slot(d.sub.topic.entries[i].hash)
+	s := d.slot(d.hash(&d.sub.topic.entries[i]))
 	if s.pending--; s.pending == 0 {
 		s.owner = nil
 	}

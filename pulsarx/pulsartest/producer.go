@@ -3,6 +3,7 @@ package pulsartest
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 )
 
@@ -19,6 +20,9 @@ type producer struct {
 	request   *producerRequest // while it waits for exclusive access
 	version   []byte           // of its schema
 	messages  int64
+
+	hasTopicEpoch bool // it has asked for one
+	topicEpoch    uint64
 }
 
 func (r *producerRequest) serve(c *conn) {
@@ -32,14 +36,11 @@ func (r *producerRequest) serve(c *conn) {
 
 func (r *producerRequest) connect(c *conn) *refusal {
 	if p := c.producers[r.producerID]; p != nil {
-		if p.topic.name.full != r.name && p.topic.name.local != r.name {
-			return refuse(unknownError, "Producer %d is already present on the connection", r.producerID)
+		if p.request != nil {
+			return refuse(serviceNotReady, "Producer is already present on the connection")
 		}
-		if r.epoch <= p.epoch && p.request == nil {
-			c.sendProducerSuccess(r.requestID, p, p.topic.lastSequence(p.name), p.version, true)
-			return nil
-		}
-		c.removeProducer(p)
+		c.sendProducerAgain(r.requestID, p) // whatever it asks for now
+		return nil
 	}
 	delete(c.closed, r.producerID)
 	if why := c.served(r.name); why != nil {
@@ -56,12 +57,16 @@ func (r *producerRequest) connect(c *conn) *refusal {
 	if why != nil {
 		return why
 	}
-	if r.initialSub != "" {
-		t.subscribed(r.initialSub, true, len(t.entries))
+	if r.initialSub != "" && !t.name.transient() {
+		if t.subs[r.initialSub] == nil && !c.broker.autoSubscribes(t.name) {
+			return refuse(notAllowedError, "Could not create the initial subscription due to the auto subscription creation is not allowed.")
+		}
+		t.subscribed(r.initialSub, true, 0)
 	}
 	p := &producer{
 		conn: c, id: r.producerID, name: r.producer, topic: t, epoch: r.epoch, userNamed: r.userNamed, access: r.access,
 		metadata: r.metadata, request: r, version: version,
+		hasTopicEpoch: r.hasTopicEpoch, topicEpoch: r.topicEpoch,
 	}
 	if p.name == "" {
 		c.broker.lastProducer++
@@ -70,11 +75,32 @@ func (r *producerRequest) connect(c *conn) *refusal {
 	return t.addProducer(p)
 }
 
+// access refuses what the producers that are there do not let in, and the epoch that has passed.
+func (t *topic) access(p *producer) *refusal {
+	busy := t.exclusive != nil || len(t.waiting) > 0
+	r := p.request
+	switch {
+	case p.access > accessExclusiveWithFencing:
+		return refuse(notAllowedError, "Access mode %d is not known", p.access)
+	case p.access == accessShared && busy:
+		return refuse(producerBusy, "Topic has an existing exclusive producer: %s", t.exclusiveName())
+	case p.access == accessExclusive && busy:
+		return refuse(producerFenced, "Topic has an existing exclusive producer: %s", t.exclusiveName())
+	case p.access == accessExclusive && len(t.producers) > 0:
+		return refuse(producerFenced, "Topic has existing shared producers")
+	case p.access == accessExclusiveWithFencing && (t.exclusive != nil || len(t.producers) > 0):
+		t.fence()
+	case p.access == accessWaitForExclusive && (t.exclusive != nil || len(t.producers) > 0):
+		return nil
+	}
+	if r.hasTopicEpoch && p.access != accessShared && int64(r.topicEpoch) < t.epoch {
+		return refuse(producerFenced, "Topic epoch has already moved. Current epoch: %d, Producer epoch: %d", t.epoch, r.topicEpoch)
+	}
+	return nil
+}
+
 // allowed refuses what a topic's state or its policies do not let in.
 func (r *producerRequest) allowed(t *topic) *refusal {
-	if t.terminated {
-		return refuse(topicTerminated, "Topic was already terminated")
-	}
 	if t.broker.on(t.name, "", "encryptionRequired", false) && !r.encrypted {
 		return refuse(metadataError, "Encryption is required in %s", t.name.full)
 	}
@@ -114,45 +140,21 @@ func (t *topic) backlogBytes() int64 {
 
 // addProducer connects a producer, or lets it wait for exclusive access.
 func (t *topic) addProducer(p *producer) *refusal {
-	if old := t.producers[p.name]; old != nil {
-		successor := old.conn == p.conn && old.id == p.id && old.epoch < p.epoch
-		if !successor {
-			return refuse(producerBusy, "Producer with name '%s' is already connected to topic", p.name)
-		}
-		old.conn.removeProducer(old)
+	if why := t.access(p); why != nil {
+		return why
 	}
-	r := p.request
-	if r.hasTopicEpoch && p.access != accessShared && int64(r.topicEpoch) < t.epoch {
-		return refuse(producerFenced, "Topic epoch has already moved. Current epoch: %d, Producer epoch: %d", t.epoch, r.topicEpoch)
-	}
-	switch p.access {
-	case accessShared:
-		if t.exclusive != nil || len(t.waiting) > 0 {
-			return refuse(producerBusy, "Topic has an existing exclusive producer: %s", t.exclusiveName())
-		}
-		t.ready(p)
-	case accessExclusive:
-		if t.exclusive != nil || len(t.waiting) > 0 {
-			return refuse(producerFenced, "Topic has an existing exclusive producer: %s", t.exclusiveName())
-		}
-		if len(t.producers) > 0 {
-			return refuse(producerFenced, "Topic has existing shared producers")
-		}
-		t.ready(p)
-	case accessWaitForExclusive:
-		if t.exclusive == nil && len(t.producers) == 0 && len(t.waiting) == 0 {
-			t.ready(p)
-			return nil
-		}
+	switch {
+	case p.access == accessWaitForExclusive && (t.exclusive != nil || len(t.producers) > 0):
 		t.waiting = append(t.waiting, p)
 		p.conn.producers[p.id] = p
-		p.conn.sendProducerSuccess(r.requestID, p, -1, nil, false)
-	case accessExclusiveWithFencing:
-		t.fence()
-		t.ready(p)
-	default:
-		return refuse(notAllowedError, "Access mode %d is not known", p.access)
+		p.conn.sendProducerSuccess(p.request.requestID, p, t.lastSequence(p.name), p.version, false)
+		return nil
+	case t.terminated:
+		return refuse(topicTerminated, "Topic was already terminated")
+	case t.producers[p.name] != nil:
+		return refuse(producerBusy, "Producer with name '%s' is already connected to topic", p.name)
 	}
+	t.ready(p)
 	return nil
 }
 
@@ -163,16 +165,18 @@ func (t *topic) exclusiveName() string {
 	return t.waiting[0].name
 }
 
-// fence drops every producer in favour of a new exclusive one. As with Pulsar they find out when they send: their connection is
-// closed, and when they come back they are refused.
+// fence drops every producer in favour of a new exclusive one. As with Pulsar those that were ready find out when they send: their
+// connection is closed, and when they come back they are refused.
 func (t *topic) fence() {
-	others := slices.Clone(t.waiting)
-	t.waiting = nil
-	for _, p := range t.producers {
-		others = append(others, p)
+	waiting := t.waiting
+	t.waiting, t.exclusive = nil, nil
+	for _, p := range waiting {
+		if p.request != nil {
+			p.request.fail(p.conn, refuse(producerFenced, "Fenced out"))
+			delete(p.conn.producers, p.id)
+		}
 	}
-	t.exclusive = nil
-	for _, p := range others {
+	for _, p := range slices.Collect(maps.Values(t.producers)) {
 		p.conn.removeProducer(p)
 	}
 }
@@ -181,7 +185,7 @@ func (t *topic) fence() {
 func (t *topic) ready(p *producer) {
 	if p.access != accessShared {
 		t.exclusive = p
-		t.epoch++
+		t.nextEpoch(p)
 	}
 	t.producers[p.name] = p
 	p.conn.producers[p.id] = p
@@ -190,19 +194,46 @@ func (t *topic) ready(p *producer) {
 	p.conn.sendProducerSuccess(requestID, p, t.lastSequence(p.name), p.version, true)
 }
 
-// removeProducer forgets a producer, and lets the next one in that waits for exclusive access.
+func (t *topic) nextEpoch(p *producer) {
+	if t.epoch++; p.hasTopicEpoch {
+		t.epoch = int64(p.topicEpoch)
+	}
+}
+
+// removeProducer forgets a producer, and lets the next one in that waits for exclusive access. One that has gone while it waited is
+// still in the queue, and its turn counts, as with Pulsar.
 func (t *topic) removeProducer(p *producer) {
-	t.waiting = slices.DeleteFunc(t.waiting, func(w *producer) bool { return w == p })
+	if p.request != nil {
+		p.request = nil // it waits
+		return
+	}
 	if t.producers[p.name] == p {
 		delete(t.producers, p.name)
 	}
 	if t.exclusive == p {
 		t.exclusive = nil
 	}
-	if len(t.waiting) > 0 && len(t.producers) == 0 {
+	for len(t.waiting) > 0 && len(t.producers) == 0 {
 		next := t.waiting[0]
 		t.waiting = t.waiting[1:]
-		t.ready(next)
+		if next.request != nil {
+			t.ready(next)
+		} else {
+			t.nextEpoch(next)
+		}
+	}
+}
+
+// failWaiting refuses the producer whose turn would come when those that are there are closed. Others hear nothing, as with Pulsar.
+func (t *topic) failWaiting(why *refusal) {
+	waiting := t.waiting
+	if t.waiting = nil; len(t.producers) == 0 || len(waiting) == 0 {
+		return
+	}
+	t.nextEpoch(waiting[0])
+	if p := waiting[0]; p.request != nil {
+		p.request.fail(p.conn, why)
+		delete(p.conn.producers, p.id)
 	}
 }
 
@@ -237,6 +268,8 @@ func (r *sendRequest) serve(c *conn) {
 		r.fail(c, refuse(topicTerminated, "Topic was already terminated"))
 		return
 	}
+	p.topic.messagesIn += int64(r.entry.messages)
+	p.topic.bytesIn += int64(len(r.entry.data))
 	if c.broker.deduplicates(p.topic) && !r.chunk && !p.topic.isNew(p.name, r) {
 		c.sendReceipt(r, messageID{ledger: -1, entry: -1, partition: -1, batchIndex: -1})
 		return

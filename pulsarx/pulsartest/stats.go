@@ -1,6 +1,7 @@
 package pulsartest
 
 import (
+	"cmp"
 	"net/http"
 	"slices"
 	"time"
@@ -22,9 +23,10 @@ type topicStats struct {
 	BacklogSize       int64                        `json:"backlogSize"`
 	Publishers        []publisherStats             `json:"publishers"`
 	WaitingPublishers int                          `json:"waitingPublishers"`
+	AckedRanges       int                          `json:"nonContiguousDeletedMessagesRanges"`
 	Subscriptions     map[string]subscriptionStats `json:"subscriptions"`
 	Replication       struct{}                     `json:"replication"`
-	Deduplication     string                       `json:"deduplicationStatus,omitempty"`
+	Deduplication     string                       `json:"deduplicationStatus,omitempty"` // "" of a non-persistent one
 	OwnerBroker       string                       `json:"ownerBroker,omitempty"`
 }
 
@@ -81,11 +83,14 @@ func adminStats(b *Broker, r *adminRequest) (any, error) {
 
 func (b *Broker) stats(t *topic) topicStats {
 	s := topicStats{
-		BytesInCounter: t.bytes, MsgInCounter: t.messages, StorageSize: t.bytes, WaitingPublishers: len(t.waiting),
-		Publishers: []publisherStats{}, Subscriptions: map[string]subscriptionStats{}, Deduplication: "Disabled", OwnerBroker: b.adminAddr,
+		BytesInCounter: t.bytesIn, MsgInCounter: t.messagesIn, StorageSize: t.bytes, WaitingPublishers: len(t.waiting),
+		Publishers: []publisherStats{}, Subscriptions: map[string]subscriptionStats{}, OwnerBroker: b.adminAddr,
 	}
-	if t.messages > 0 {
-		s.AverageMsgSize = float64(t.bytes) / float64(t.messages)
+	if !t.name.transient() {
+		s.Deduplication = "Disabled"
+	}
+	if t.messagesIn > 0 {
+		s.AverageMsgSize = float64(t.bytesIn) / float64(t.messagesIn)
 	}
 	if b.deduplicates(t) {
 		s.Deduplication = "Enabled"
@@ -97,11 +102,15 @@ func (b *Broker) stats(t *topic) topicStats {
 		})
 	}
 	for name, sub := range t.subs {
+		if sub.gone() {
+			continue
+		}
 		one := sub.stats()
 		s.Subscriptions[name] = one
 		s.MsgOutCounter += one.MsgOutCounter
 		s.BytesOutCounter += one.BytesOutCounter
 		s.BacklogSize = max(s.BacklogSize, one.BacklogSize)
+		s.AckedRanges += one.AckedRanges
 	}
 	return s
 }
@@ -120,9 +129,12 @@ func (c *conn) address() string { return "/" + c.socket.RemoteAddr().String() }
 func (s *subscription) stats() subscriptionStats {
 	t := s.topic
 	out := subscriptionStats{
-		MsgOutCounter: s.delivered, BytesOutCounter: s.bytes, Type: "None", Consumers: []consumerStats{},
+		MsgOutCounter: s.delivered, BytesOutCounter: s.bytes, Type: cmp.Or(s.last.kind, "None"), Consumers: []consumerStats{},
 		MsgBacklog: int64(len(t.entries) - s.cursor.markDelete - len(s.cursor.acked)), IsDurable: s.durable, Durable: s.durable,
-		IsReplicated: s.replicated, Replicated: s.replicated, AckedRanges: s.cursor.ranges(), Properties: orEmpty(s.properties),
+		IsReplicated: s.replicated, Replicated: s.replicated, AckedRanges: s.ranges(), Properties: orEmpty(s.properties),
+	}
+	if !t.name.transient() {
+		out.AllowOutOfOrder, out.KeySharedMode = s.last.outOfOrder, s.last.mode
 	}
 	for i := s.cursor.markDelete; i < len(t.entries); i++ {
 		if !s.cursor.isAcked(i) {
@@ -132,17 +144,15 @@ func (s *subscription) stats() subscriptionStats {
 	if len(s.consumers) == 0 {
 		return out
 	}
-	out.Type = s.kind.String()
 	switch d := s.dispatcher.(type) {
 	case *single:
-		out.ActiveConsumer = d.active.name
+		if !t.name.transient() {
+			out.ActiveConsumer = d.active.name
+		}
 	case *roundRobin:
 		out.MsgDelayed = len(d.delayed)
 	case *byKey:
-		out.MsgDelayed, out.AllowOutOfOrder, out.KeySharedMode = len(d.delayed), d.outOfOrder, "AUTO_SPLIT"
-		if d.sticky {
-			out.KeySharedMode = "STICKY"
-		}
+		out.MsgDelayed = len(d.delayed)
 	}
 	for _, c := range s.consumers {
 		blocked := c.blocked()
@@ -156,11 +166,11 @@ func (s *subscription) stats() subscriptionStats {
 	return out
 }
 
-// ranges counts the runs of acknowledged entries after the first that is not.
-func (c *cursor) ranges() int {
+// ranges counts the runs of acknowledged entries after the first that is not, in each ledger.
+func (s *subscription) ranges() int {
 	n := 0
-	for i := range c.acked {
-		if _, ok := c.acked[i-1]; !ok {
+	for i := range s.cursor.acked {
+		if _, ok := s.cursor.acked[i-1]; !ok || s.topic.id(i).entry == 0 {
 			n++
 		}
 	}
@@ -200,6 +210,7 @@ func (s *topicStats) add(o topicStats) {
 	s.StorageSize += o.StorageSize
 	s.BacklogSize += o.BacklogSize
 	s.WaitingPublishers += o.WaitingPublishers
+	s.AckedRanges += o.AckedRanges
 	s.Publishers = append(s.Publishers, o.Publishers...)
 	if s.MsgInCounter > 0 {
 		s.AverageMsgSize = float64(s.BytesInCounter) / float64(s.MsgInCounter)
@@ -239,7 +250,7 @@ func adminInternalStats(b *Broker, r *adminRequest) (any, error) {
 	for name, s := range t.subs {
 		cursors[name] = map[string]any{
 			"markDeletePosition":                     position(t.id(s.cursor.markDelete - 1)),
-			"totalNonContiguousDeletedMessagesRange": s.cursor.ranges(), "messagesConsumedCounter": s.cursor.markDelete + len(s.cursor.acked),
+			"totalNonContiguousDeletedMessagesRange": s.ranges(), "messagesConsumedCounter": s.cursor.markDelete + len(s.cursor.acked),
 			"active": len(s.consumers) > 0, "state": "Open",
 		}
 	}

@@ -15,9 +15,17 @@ type subscription struct {
 
 	kind       subscriptionType
 	dispatcher dispatcher // nil without consumers
+	last       lastKind
 	consumers  []*consumer
 
 	delivered, bytes int64 // messages given out, and the bytes of their entries
+}
+
+// lastKind is how a subscription's consumers shared it last, which statistics tell while there are none.
+type lastKind struct {
+	kind       string // "" before the first
+	mode       string // of Key_Shared
+	outOfOrder bool
 }
 
 // consumer is one consumer of a connection.
@@ -37,6 +45,7 @@ type consumer struct {
 	sticky     bool
 	outOfOrder bool
 	ranges     []hashRange
+	namesake   int  // the lowest number that no other of its name has; Key_Shared only
 	compacted  bool // sees what compaction has left
 }
 
@@ -48,6 +57,10 @@ func (s *subscription) add(c *consumer, kind subscriptionType) *refusal {
 	d := s.dispatcher
 	if d == nil {
 		d = newDispatcher(s, kind, c)
+		s.last = lastKind{kind: kind.String()}
+		if k, ok := d.(*byKey); ok {
+			s.last.mode, s.last.outOfOrder = map[bool]string{true: "STICKY", false: "AUTO_SPLIT"}[k.sticky], k.outOfOrder
+		}
 	}
 	if why := d.add(c); why != nil {
 		return why
@@ -73,7 +86,12 @@ func (s *subscription) remove(c *consumer) {
 	s.dispatch()
 }
 
-// left is what a consumer that goes by itself leaves behind: a reader's subscription ends with it.
+// gone tells whether a reader was closed by its own seek: what is left is the position, should it come back.
+func (s *subscription) gone() bool {
+	return !s.durable && len(s.consumers) == 0 && !s.topic.name.transient()
+}
+
+// left is what consumers leave behind: a reader's subscription ends with it.
 func (s *subscription) left() {
 	if !s.durable && len(s.consumers) == 0 {
 		delete(s.topic.subs, s.name)
@@ -82,15 +100,28 @@ func (s *subscription) left() {
 
 // disconnect closes all consumers from the broker's side, and lets none of them have what others leave.
 func (s *subscription) disconnect(to *node) {
-	all := s.consumers
-	if s.consumers = nil; s.dispatcher != nil {
+	s.close(s.consumers, to)
+}
+
+func (s *subscription) close(some []*consumer, to *node) {
+	some = slices.Clone(some)
+	s.consumers = slices.DeleteFunc(s.consumers, func(c *consumer) bool { return slices.Contains(some, c) })
+	if len(s.consumers) == 0 && s.dispatcher != nil {
 		s.dispatcher.stop()
 		s.dispatcher = nil
 	}
-	for _, c := range all {
+	for _, c := range some {
 		c.conn.sendClose(cmdCloseConsumer, c.id, to)
-		delete(c.conn.consumers, c.id)
+		if c.conn.consumers[c.id] == c {
+			delete(c.conn.consumers, c.id)
+		}
 	}
+}
+
+// mayEnd tells whether a consumer may end the subscription: it has no others, and is not one that waits to become active.
+func (s *subscription) mayEnd(c *consumer) bool {
+	d, ok := s.dispatcher.(*single)
+	return len(s.consumers) == 1 && (!ok || d.active == c)
 }
 
 // tellEnd tells the consumers that nothing more will come, if that is so and everything is acknowledged.
@@ -109,9 +140,14 @@ func (s *subscription) dispatch() {
 	}
 }
 
-// seek moves the cursor to index i, of whose batch set says what is left (nil: all), and closes the consumers.
+// seek moves the cursor to index i, of whose batch set says what is left (nil: all), and closes the consumers; of a Failover
+// subscription the active one.
 func (s *subscription) seek(i int, set []uint64) {
-	s.disconnect(nil)
+	if d, ok := s.dispatcher.(*single); ok {
+		s.close([]*consumer{d.active}, nil) // once more, if it is closed already
+	} else {
+		s.disconnect(nil)
+	}
 	s.cursor = newCursor(i)
 	if i < len(s.topic.entries) && len(set) > 0 {
 		s.cursor.ackBatch(i, s.topic.entries[i].messages, set)
@@ -148,7 +184,9 @@ func (s *subscription) ackUpTo(id messageID) {
 // send gives a consumer entry i: what is left of it.
 func (s *subscription) send(c *consumer, i int, redeliveries uint32) (messages int) {
 	e := s.topic.entryFor(c, i)
-	messages = s.cursor.left(i, e.messages)
+	if messages = s.cursor.left(i, e.messages); messages == 0 {
+		messages = e.messages // acknowledged, and sent all the same
+	}
 	c.permits -= messages
 	s.delivered += int64(messages)
 	s.bytes += int64(len(e.data))

@@ -73,7 +73,7 @@ func (on target) partitioned(t *testing.T, name string, n int) string {
 	return name
 }
 
-func topicPath(name string) string { return "/persistent/" + strings.TrimPrefix(name, "persistent://") }
+func topicPath(name string) string { return "/" + strings.Replace(name, "://", "/", 1) }
 
 // admin calls a route below /admin/v2.
 func (on target) admin(method, path, body string) (status int, answer string) {

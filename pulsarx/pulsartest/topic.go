@@ -17,6 +17,8 @@ type topic struct {
 	ledgers    []ledger
 	messages   int64 // in all entries
 	bytes      int64
+	messagesIn int64 // that producers have sent since it was loaded, also those that were stored before
+	bytesIn    int64
 	terminated bool  // takes no further entries
 	dropped    int64 // messages of a topic that stores none which a subscription's consumers had no permits for
 
@@ -113,8 +115,6 @@ func (t *topic) append(e entry) messageID {
 
 // pass gives an entry to who is there to take it, and stores nothing. All entries of such a topic have one id.
 func (t *topic) pass(e entry) messageID {
-	t.messages += int64(e.messages)
-	t.bytes += int64(len(e.data))
 	for _, s := range t.subs {
 		if s.dispatcher == nil {
 			continue
@@ -136,6 +136,7 @@ func (t *topic) pass(e entry) messageID {
 // terminate lets a topic take no more: its producers are closed, and its consumers told once they have acknowledged everything.
 func (t *topic) terminate() {
 	t.terminated = true
+	t.failWaiting(refuse(topicTerminated, "Topic was already terminated"))
 	for _, p := range slices.Collect(maps.Values(t.producers)) {
 		p.conn.closeProducer(p, nil)
 	}
@@ -169,6 +170,7 @@ func (t *topic) busy() bool {
 
 // disconnect tells every producer and consumer that the broker closed it; clients look the topic up again, or go to the broker named.
 func (t *topic) disconnect(to *node) {
+	t.failWaiting(refuse(serviceNotReady, "Topic is temporarily unavailable"))
 	for _, p := range slices.Collect(maps.Values(t.producers)) {
 		p.conn.closeProducer(p, to)
 	}
@@ -180,5 +182,9 @@ func (t *topic) disconnect(to *node) {
 // restart is what a broker's restart leaves: the log and the durable cursors.
 func (t *topic) restart() {
 	t.openLedger()
+	t.messagesIn, t.bytesIn, t.waiting = 0, 0, nil
+	for _, s := range t.subs {
+		s.last = lastKind{}
+	}
 	maps.DeleteFunc(t.subs, func(_ string, s *subscription) bool { return !s.durable })
 }

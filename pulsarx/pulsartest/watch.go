@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// maxPattern bounds a pattern of topic names, maxWatchers the watchers of a connection.
+// maxPattern bounds a pattern of topic names as Pulsar does by default, maxWatchers the watchers of a connection.
 const (
-	maxPattern  = 1000
+	maxPattern  = 50
 	maxWatchers = 1000
 )
 
@@ -22,9 +22,6 @@ type watcher struct {
 
 // topicPattern compiles a pattern as clients send it: of a whole name, with or without the domain.
 func topicPattern(s string) (*regexp.Regexp, *refusal) {
-	if len(s) > maxPattern {
-		return nil, refuse(invalidTopicName, "Pattern longer than maximum: %d", maxPattern)
-	}
 	pattern, err := regexp.Compile(`\A(?:` + withoutDomain(s) + `)\z`)
 	if err != nil {
 		return nil, refuse(invalidTopicName, "Pattern: %v", err)
@@ -80,7 +77,8 @@ func (r *topicsRequest) serve(c *conn) {
 	c.broker.mu.Lock()
 	defer c.broker.mu.Unlock()
 	names := c.broker.topicsIn(r.namespace, r.mode)
-	if r.pattern != "" {
+	filtered := r.pattern != "" && len(r.pattern) <= maxPattern // the client has to do it otherwise
+	if filtered {
 		pattern, why := topicPattern(r.pattern)
 		if why != nil {
 			r.fail(c, why)
@@ -94,7 +92,7 @@ func (r *topicsRequest) serve(c *conn) {
 	if changed {
 		body = appendStrings(body, 2, names...)
 	}
-	body = appendBool(body, 3, r.pattern != "")
+	body = appendBool(body, 3, filtered)
 	body = appendString(body, 4, hash)
 	c.reply(cmdGetTopicsResponse, appendBool(body, 5, changed))
 }
@@ -102,6 +100,10 @@ func (r *topicsRequest) serve(c *conn) {
 func (r *watchRequest) serve(c *conn) {
 	c.broker.mu.Lock()
 	defer c.broker.mu.Unlock()
+	if len(withoutDomain(r.pattern)) > maxPattern {
+		r.fail(c, refuse(notAllowedError, "Unable to create topic list watcher: Pattern longer than maximum: %d", maxPattern))
+		return
+	}
 	pattern, why := topicPattern(r.pattern)
 	if why != nil {
 		r.fail(c, why)
@@ -111,8 +113,12 @@ func (r *watchRequest) serve(c *conn) {
 		r.fail(c, refuse(tooManyRequests, "A connection may have %d watchers", maxWatchers))
 		return
 	}
-	c.watchers[r.watcherID] = &watcher{namespace: withoutDomain(r.namespace), pattern: pattern}
-	names := matching(pattern, c.broker.topicsIn(r.namespace, 0))
+	w := c.watchers[r.watcherID]
+	if w == nil { // one that is there stays as it is
+		w = &watcher{namespace: withoutDomain(r.namespace), pattern: pattern}
+		c.watchers[r.watcherID] = w
+	}
+	names := matching(w.pattern, c.broker.topicsIn(w.namespace, 0))
 	body := appendUint(nil, 1, r.requestID)
 	body = appendUint(body, 2, r.watcherID)
 	body = appendStrings(body, 3, names...)
