@@ -228,7 +228,9 @@ func sinkReconciles(t *testing.T, s vectorstore.Store) {
 // object may be in a tenant, each time.
 func RunTenants(t *testing.T, factory func(t *testing.T) vectorstore.Store) {
 	t.Helper()
-	for name, run := range map[string]func(*testing.T, vectorstore.Store){"Apart": tenantsApart, "Sink": tenantsSink} {
+	for name, run := range map[string]func(*testing.T, vectorstore.Store){
+		"Apart": tenantsApart, "Keywords": tenantsKeywords, "Sink": tenantsSink,
+	} {
 		t.Run(name, func(t *testing.T) { run(t, factory(t)) })
 	}
 }
@@ -290,6 +292,26 @@ func tenantsApart(t *testing.T, s vectorstore.Store) {
 		t.Fatalf("after Clear: %+v, error %v", got, err)
 	}
 	checkObject(t, got[1], b)
+}
+
+// tenantsKeywords says that a word is as rare, and a text as long, as they are in the tenant alone.
+func tenantsKeywords(t *testing.T, s vectorstore.Store) {
+	o := func(n int, title string) vectorstore.Mutation {
+		return upsert(vectorstore.Object{Ref: ref(n), Properties: map[string]any{"title": title}, Version: "1"})
+	}
+	apply(t, s, in("a", o(1, "tent")), in("a", o(2, "red tent")), in("a", o(3, "red mug of tin")))
+	query := vectorstore.Query{Tenant: "a", Text: "tent mug", Properties: []string{"title"}}
+	before, answered := ask(t, s, query)
+	if !answered {
+		return
+	}
+	for n := range 9 {
+		apply(t, s, in("b", o(n, "a tent with a mug in it and many other things")))
+	}
+	after, _ := ask(t, s, query)
+	if len(before) != 3 || !slices.EqualFunc(before, after, func(a, b vectorstore.Match) bool { return a.Object.ID == b.Object.ID && a.Score == b.Score }) {
+		t.Errorf("found %+v, and beside another tenant %+v", before, after)
+	}
 }
 
 func tenantsSink(t *testing.T, s vectorstore.Store) {
