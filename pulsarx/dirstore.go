@@ -19,7 +19,8 @@ import (
 // partition that moves to a process on another machine does not find its checkpoint there, unless both see the same folder. Use it
 // where all processes of a subscription run on one machine, and TopicStore elsewhere.
 //
-// Several processes may use the folder at once where the operating system has flock, as Unix systems do.
+// Several processes may use the folder at once where the operating system has flock, as Unix systems do. One that is frozen (SIGSTOP)
+// while it saves holds its partition up until it is killed or goes on.
 type DirStore struct{ dir string }
 
 // NewDirStore makes the folder where it does not exist.

@@ -1,9 +1,12 @@
-//go:build unix
+//go:build unix && !solaris && !aix
 
 package pulsarx_test
 
 import (
+	"errors"
+	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -28,7 +31,9 @@ func TestStatefulTwin(t *testing.T) {
 				processes := []*exec.Cmd{twin}
 				defer func() { kill(processes...) }()
 				equalOutputs(t, c, j.Namespace+"out", clean(values[:200]))
+				unlock := lockFolder(t, j.Dir)
 				freeze(t, twin, syscall.SIGSTOP)
+				unlock()
 				sendAll(t, p, values[200:400]) // which the broker sends to the frozen one
 				var topics []string            // those of checkpoints too, in the midst of a save perhaps
 				if err := c.Admin(t.Context(), "GET", strings.TrimSuffix(adminPath(j.Namespace, ""), "/"), nil, &topics); err != nil {
@@ -53,5 +58,33 @@ func freeze(t *testing.T, process *exec.Cmd, how syscall.Signal) {
 	t.Helper()
 	if err := process.Process.Signal(how); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// lockFolder waits for the locks of a DirStore's folder, so that nobody who is frozen then has one, which would stop others for ever.
+func lockFolder(t *testing.T, dir string) (unlock func()) {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(dir, "*.lock"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []*os.File
+	for _, name := range names {
+		file, err := os.OpenFile(name, os.O_RDWR, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, file)
+		for err = syscall.EINTR; errors.Is(err, syscall.EINTR); {
+			err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return func() {
+		for _, file := range files {
+			_ = file.Close() // nothing was written to it
+		}
 	}
 }
