@@ -325,12 +325,12 @@ func (p *parser) inClass(f flags) (rune, charset, error) {
 
 // posix reads [:alpha:].
 func (p *parser) posix() (charset, error) {
-	end := strings.Index(string(p.rest), ":]")
-	if end < 0 {
+	p.skip("[:")
+	name, rest, closed := strings.Cut(string(p.rest), ":]")
+	if !closed {
 		return nil, errors.New("a bracket too few")
 	}
-	name := string(p.rest)[2:end]
-	p.rest = []rune(string(p.rest)[end+2:])
+	p.rest = []rune(rest)
 	name, negated := strings.CutPrefix(name, "^")
 	set, err := namedSet(name)
 	if name == "punct" {

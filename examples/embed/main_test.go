@@ -87,7 +87,7 @@ func TestShow(t *testing.T) {
 		want      []string
 	}{
 		{"-show", []string{
-			"model +all-MiniLM-L6-v2, bert", "graph .*model.safetensors: the graph is built", "texts +packed, without padding, at most 384 tokens",
+			"model +all-MiniLM-L6-v2, bert", "graph .*model.safetensors: the graph is built", "texts +packed, without padding, at most 256 tokens",
 			"pooling +mean, scaled to length 1", "dimensions +384", "limit +256 tokens", "prompts +none", "runs on +CPU, fp32, 1 threads",
 		}},
 		{"-show -precision int8 -batch-tokens -1 -dimensions 64 -limit 32", []string{"texts +one by one", "dimensions +64 of 384", "limit +32 tokens", "int8"}},
