@@ -41,8 +41,9 @@ type ProducerOptions[T any] struct {
 	// FailWhenFull makes a message fail with ErrQueueFull, at once, where MaxPending messages are on their way, or where the client's
 	// memory limit (ClientOptions.Pulsar.MemoryLimitBytes, 64 MiB by default) is reached.
 	FailWhenFull bool
-	// SendTimeout is when a message without a receipt fails with ErrSendTimeout; 30 s by default. It keeps its place among
-	// MaxPending, and may still reach the topic when the broker is back.
+	// SendTimeout is when a message without a receipt fails with ErrSendTimeout; 30 s by default. It is looked at eight times in it,
+	// and every 2 s at least, so that a message may fail so much later. It keeps its place among MaxPending, and may still reach the
+	// topic when the broker is back.
 	SendTimeout time.Duration
 	// Deduplicate sends every message with a number of the caller's, SequenceID, and in a batch of its own, so that a namespace with
 	// deduplication drops what its partition already has from this Name: after a crash, a source is sent again with the same numbers
