@@ -172,7 +172,7 @@ func (l *Limited[In]) waitForRates(ctx context.Context, tokens int) error {
 	err := pause(ctx, wait)
 	if err != nil {
 		for _, r := range slices.Backward(taken) {
-			r.Cancel()
+			r.CancelAt(now) // at a later time it gives nothing back of what was there at once
 		}
 	}
 	return err

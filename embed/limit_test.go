@@ -91,6 +91,24 @@ func TestLimitStorm(t *testing.T) {
 	})
 }
 
+// TestLimitLeft: who leaves gives back the call too that did not have to wait, while its tokens had to.
+func TestLimitLeft(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		// A call every 10 s; of ten tokens six are there and four take 4 s.
+		l := embed.Limit(counted{embedtest.New(4)}, embed.LimitOptions{TokensPerMinute: 60, CallsPerMinute: 6})
+		hurried, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if _, err := l.Embed(hurried, []string{"0123456789"}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("error %v", err)
+		}
+		start := time.Now()
+		if _, err := l.Embed(t.Context(), []string{"0123456789"}); err != nil || time.Since(start) > 4*time.Second {
+			t.Errorf("error %v after %v", err, time.Since(start))
+		}
+	})
+}
+
 func TestLimitBudget(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
