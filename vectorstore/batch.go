@@ -67,13 +67,7 @@ func (s *Sink[T]) rows(ctx context.Context, events []cdc.Event[T], errs []error)
 	if len(rows) > 0 {
 		b.guard(ctx, rows)
 	}
-	for {
-		rows = slices.DeleteFunc(rows, func(r *row[T]) bool { return len(r.pending) == 0 })
-		if len(rows) == 0 {
-			break
-		}
-		b.rounds(ctx, rows)
-	}
+	b.rounds(ctx, rows)
 	if halves != nil {
 		b.join(halves, errs)
 	}
@@ -115,15 +109,19 @@ func (s *Sink[T]) departures(events []cdc.Event[T]) (out []cdc.Event[T], places 
 	return out, places
 }
 
-// join makes one error and outcome of each event whose departure was a second one.
+// join makes one error and outcome of each event whose departure was a second one: an error with which it has to be tried again goes
+// before one for good.
 func (b *batch[T]) join(places []int, errs []error) {
 	results := make([]result, len(places))
 	next := 0
 	for i, place := range places {
 		results[i] = b.results[place]
 		for _, err := range b.errs[next : place+1] {
-			if err != nil {
-				errs[i], results[i] = err, result{}
+			if err == nil {
+				continue
+			}
+			if results[i] = (result{}); errs[i] == nil || itemerror.IsPermanent(errs[i]) {
+				errs[i] = err
 			}
 		}
 		next = place + 1
@@ -141,8 +139,8 @@ func linked[T any](events []cdc.Event[T]) []cdc.Event[T] {
 	return events
 }
 
-// rounds tries all rows. Those whose objects others take over are written after these, or wait with them when they have to be tried
-// again; but for a circle, in one round.
+// rounds tries all rows until nothing of them is pending. Those whose objects others take over are written after these are done, or
+// wait with them when they have to be tried again; but for a circle, which is tried as one.
 func (b *batch[T]) rounds(ctx context.Context, rows []*row[T]) {
 	for len(rows) > 0 {
 		now, later := rows, []*row[T](nil)
@@ -151,11 +149,17 @@ func (b *batch[T]) rounds(ctx context.Context, rows []*row[T]) {
 			for _, r := range now {
 				b.await(r)
 			}
-			now = slices.DeleteFunc(now, func(r *row[T]) bool { return len(r.pending) == 0 })
 		}
-		b.round(ctx, now)
+		for now = unsettled(now); len(now) > 0; now = unsettled(now) {
+			b.round(ctx, now)
+		}
 		rows = later
 	}
+}
+
+// unsettled leaves out the rows of which nothing is pending.
+func unsettled[T any](rows []*row[T]) []*row[T] {
+	return slices.DeleteFunc(rows, func(r *row[T]) bool { return len(r.pending) == 0 })
 }
 
 // untaken returns the rows that no other of them takes over, all where there are none, and the others.

@@ -257,6 +257,32 @@ func TestSinkMoveIsTriedAgain(t *testing.T) {
 	f.wantKinds("created+text deleted moved unchanged unchanged")
 }
 
+// TestSinkMoveWithoutItsLastChange wants the same where a later change of the new object is refused for good.
+func TestSinkMoveWithoutItsLastChange(t *testing.T) {
+	t.Parallel()
+	f, w := newFixture(t), newWire[product](t)
+	one, two, poison := product{ID: 1, Title: "one"}, product{ID: 2, Title: "one"}, product{ID: 2, Title: "poison"}
+	f.texts.Inject(embedtest.Fault{Match: "poison", Permanent: true})
+	f.handle(w.event(cdc.OpCreate, 1, 1, rowOf(one)))
+	from, to := w.event(cdc.OpDelete, 2, 2, rowOf(one)), w.event(cdc.OpCreate, 2, 3, rowOf(two), "title")
+	f.store.fail = func(m []vectorstore.Mutation) error {
+		if slices.ContainsFunc(m, func(m vectorstore.Mutation) bool { return m.Object.Ref == refOf(t, 2) }) {
+			return errCrash
+		}
+		return nil
+	}
+	errs := f.errs(from, to, w.event(cdc.OpUpdate, 4, 4, rowOf(poison)))
+	if !errors.Is(errs[0], errCrash) || permanent(errs[0]) || !errors.Is(errs[1], errCrash) || permanent(errs[1]) || !permanent(errs[2]) {
+		t.Errorf("errors are %v", errs)
+	}
+	f.wantRow(one)
+	f.store.fail = nil
+	f.handle(from, to)
+	f.wantDeleted(1)
+	f.wantRow(two)
+	f.wantKinds("created+text deleted moved")
+}
+
 // lossyHistory is a table whose topic lacks long values that an update leaves as they are, and links its key changes.
 type lossyHistory struct {
 	*history

@@ -101,6 +101,38 @@ func TestSinkTenants(t *testing.T) {
 	}
 }
 
+// TestSinkTenantLeftForNothing wants a row out of the tenant that it left, though the one it came to refuses it for good.
+func TestSinkTenantLeftForNothing(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, func(f *fixture) {
+		f.mapping.Tenant = func(e *cdc.Event[product]) (string, error) {
+			if e.After == nil {
+				return e.Before.Title, nil
+			}
+			return e.After.Title, nil
+		}
+	})
+	f.texts.Inject(embedtest.Fault{Match: "poison", Permanent: true})
+	was := product{ID: 1, Title: "one"}
+	f.handle(insert(1, was))
+	moved := update(2, product{ID: 1, Title: "poison"})
+	moved.Before = &was
+	f.store.fail = func([]vectorstore.Mutation) error { return errCrash }
+	if errs := f.errs(moved); !errors.Is(errs[0], errCrash) || permanent(errs[0]) {
+		t.Errorf("errors are %v; want the one of the departure, which is to be tried again", errs)
+	}
+	f.store.fail = nil
+	if errs := f.errs(moved); !permanent(errs[0]) {
+		t.Errorf("errors are %v", errs)
+	}
+	left := refOf(t, 1)
+	left.Tenant = was.Title
+	if got, err := f.store.clearable.Get(t.Context(), []vectorstore.Ref{left}); err != nil || got[0] == nil || !got[0].Deleted {
+		t.Errorf("object is %+v, error %v; want it deleted", got, err)
+	}
+	f.wantKinds("created+text")
+}
+
 // tenantless hides what the store knows of tenants.
 type tenantless struct{ clearable }
 
