@@ -325,6 +325,7 @@ func queryKeywords(t *testing.T, s vectorstore.Store) {
 		"any of words":    {vectorstore.Query{Text: "Tent MUG"}, []int{1, 2, 4, 5}},
 		"no such word":    {vectorstore.Query{Text: "kettle"}, nil},
 		"of a property":   {vectorstore.Query{Text: "all red", Properties: []string{"title^2"}}, []int{1, 3, 5}},
+		"of a decimal":    {vectorstore.Query{Text: "all red", Properties: []string{"title^2.0"}}, []int{1, 3, 5}},
 		"with a filter":   {vectorstore.Query{Text: "red", Filter: vectorstore.Greater("qty", 1)}, []int{3, 5}},
 		"by text, hybrid": {vectorstore.Query{Text: "shoes", Vector: TextVector, Near: unit(TextDimensions, 1), Alpha: 0.01, Limit: 1}, []int{3}},
 		"by vector":       {vectorstore.Query{Text: "shoes", Vector: TextVector, Near: unit(TextDimensions, 1), Alpha: 1, Limit: 2}, []int{1, 2}},

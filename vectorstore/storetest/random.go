@@ -196,7 +196,7 @@ func (r random) query(multi bool) vectorstore.Query {
 		q.Text, q.Alpha, q.RankedFusion = r.sentence(), float64(r.IntN(5))/4, r.IntN(2) == 0
 	}
 	if q.Text != "" && r.IntN(2) == 0 {
-		q.Properties = []string{"tags", "title^2", "body^0.5"}[:1+r.IntN(3)]
+		q.Properties = []string{"tags", "title^2.0", "body^0.5"}[:1+r.IntN(3)]
 	}
 	q.Limit, q.Offset = r.page(q)
 	if r.IntN(3) == 0 {

@@ -228,21 +228,26 @@ func (s *Store) look(q vectorstore.Query, req *pb.SearchRequest, above float64) 
 	return err
 }
 
-// finerWeights is by how much the weights of properties are multiplied where one is no integer, since server v1.35 takes that for 0.
+// finerWeights is by how much the weights of properties are multiplied where one is no integer.
 const finerWeights = 1_000_000
 
 // textProperties returns the properties that a text is searched for in as they are sent, and whether their weights are multiplied, as then
-// are the scores, of which those of a hybrid search are scaled anyway.
+// are the scores, of which those of a hybrid search are scaled anyway. A weight is sent in digits alone, however it was written, since
+// server v1.35 takes anything else for 0.
 func textProperties(q vectorstore.Query) (sent []string, finer bool) {
 	properties, _ := q.TextProperties() // which Check has seen
 	finer = slices.ContainsFunc(properties, func(p vectorstore.TextProperty) bool { return p.Weight != math.Trunc(p.Weight) })
-	if !finer {
-		return q.Properties, false
+	times := 1.0
+	if finer {
+		times = finerWeights
 	}
 	for _, p := range properties {
-		sent = append(sent, fmt.Sprintf("%s^%.0f", p.Name, max(1, p.Weight*finerWeights)))
+		if weight := max(1, p.Weight*times); weight > 1 {
+			p.Name += fmt.Sprintf("^%.0f", weight)
+		}
+		sent = append(sent, p.Name)
 	}
-	return sent, true
+	return sent, finer
 }
 
 // distance is the largest that is asked for. With a filter that few objects fit, the server answers those without a multi-vector too, at

@@ -226,6 +226,27 @@ func TestSearchRefuses(t *testing.T) {
 	}
 }
 
+// TestTextProperties: a weight is sent in digits alone, however it is written.
+func TestTextProperties(t *testing.T) {
+	for name, tt := range map[string]struct {
+		given, sent []string
+		finer       bool
+	}{
+		"none":       {nil, nil, false},
+		"unweighted": {[]string{"title", "body"}, []string{"title", "body"}, false},
+		"integer":    {[]string{"title^2", "body"}, []string{"title^2", "body"}, false},
+		"decimal":    {[]string{"title^2.0", "body^1.0"}, []string{"title^2", "body"}, false},
+		"exponent":   {[]string{"title^1e1", "body^0x1p2", "tags^+3"}, []string{"title^10", "body^4", "tags^3"}, false},
+		"finer":      {[]string{"title^2.0", "body", "tags^0.5"}, []string{"title^2000000", "body^1000000", "tags^500000"}, true},
+		"finest":     {[]string{"title^1e-9", "body^1e1"}, []string{"title", "body^10000000"}, true},
+	} {
+		sent, finer := textProperties(vectorstore.Query{Text: "a", Properties: tt.given})
+		if !slices.Equal(sent, tt.sent) || finer != tt.finer {
+			t.Errorf("%s: %v is sent as %v, finer %v, want %v, %v", name, tt.given, sent, finer, tt.sent, tt.finer)
+		}
+	}
+}
+
 // TestTokenizations compares the words of this module's tokenizations with the server's, which tells its own from v1.37 or so on.
 func TestTokenizations(t *testing.T) {
 	c := testConn(t, serverOptions(t))
