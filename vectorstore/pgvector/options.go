@@ -107,7 +107,7 @@ func (v Vector) validate() error {
 	switch {
 	case v.Name == "" || len(v.Name) > maxNameBytes || !utf8.ValidString(v.Name) || strings.ContainsRune(v.Name, 0):
 		return fmt.Errorf("is not a name of at most %d bytes", maxNameBytes)
-	case slices.Contains(ownColumns, v.Name) || strings.Contains(v.Name, ":"):
+	case slices.Contains(ownColumns, v.Name) || strings.Contains(v.Name, ":"): // a Text's, or a statement's own, as "q:score"
 		return errors.New("is, or may be, a column of the store's own")
 	case v.Dimensions < 1 || v.Dimensions > maxDimensions || v.HNSW && v.Dimensions > maxIndexedDimensions:
 		return fmt.Errorf("has %d dimensions; pgvector takes 1 to %d, and %d in an index", v.Dimensions, maxDimensions, maxIndexedDimensions)

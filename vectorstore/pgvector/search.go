@@ -180,13 +180,13 @@ func (b *selection) statement(q vectorstore.Query, targets []vectorstore.Target)
 		return "SELECT " + b.store.read + ", " + each[0] + " AS distance, 0::real AS score FROM " + b.store.table + " AS t WHERE " +
 			strings.Join(where, " AND ") + " ORDER BY " + each[0] + ", t.id" + page, nil
 	}
-	inner := "SELECT *, " + b.combined(q.Combine, targets, each) + " AS distance FROM " + b.store.table + " WHERE " +
+	inner := "SELECT *, " + b.combined(q.Combine, targets, each) + ` AS "q:distance" FROM ` + b.store.table + " WHERE " +
 		strings.Join(where, " AND ")
-	outer := "SELECT " + b.store.read + ", distance, 0::real AS score FROM (" + inner + ") AS t"
+	outer := "SELECT " + b.store.read + `, "q:distance", 0::real AS score FROM (` + inner + ") AS t"
 	if q.MaxDistance > 0 {
-		outer += " WHERE distance::real <= " + b.arg(q.MaxDistance) + "::float8"
+		outer += ` WHERE "q:distance"::real <= ` + b.arg(q.MaxDistance) + "::float8"
 	}
-	return outer + " ORDER BY distance, t.id" + page, nil
+	return outer + ` ORDER BY "q:distance", t.id` + page, nil
 }
 
 // distance is that of one target: of a multi-vector the sum of the distances to the nearest of its vectors.
@@ -195,8 +195,8 @@ func (b *selection) distance(t vectorstore.Target) string {
 	if !v.Multi {
 		return quoted(v.Name) + " <=> " + v.cast(b.arg(t.Near))
 	}
-	return "(SELECT sum((SELECT min(own <=> near) FROM unnest(" + quoted(v.Name) + ") AS own)) FROM unnest(" +
-		v.cast(b.arg(slices.Concat(t.NearMulti...))) + ") AS near)"
+	return `(SELECT sum((SELECT min("q:own" <=> "q:near") FROM unnest(` + quoted(v.Name) + `) AS "q:own")) FROM unnest(` +
+		v.cast(b.arg(slices.Concat(t.NearMulti...))) + `) AS "q:near")`
 }
 
 // combined makes one distance of several.

@@ -157,9 +157,9 @@ func (s *Store) Get(ctx context.Context, r []vectorstore.Ref) ([]*vectorstore.Ob
 			tenants, ids, places = append(tenants, ref.Tenant), append(ids, string(ref.ID)), append(places, int64(i))
 		}
 	}
-	rows, err := s.pool.Query(ctx, "SELECT "+s.read+`, place
-		FROM unnest($1::text[], $2::text[]::uuid[], $3::bigint[]) AS wanted (wanted_tenant, wanted_id, place)
-		JOIN `+s.table+" ON tenant = wanted_tenant AND id = wanted_id", tenants, ids, places)
+	rows, err := s.pool.Query(ctx, "SELECT "+s.read+`, "q:place"
+		FROM unnest($1::text[], $2::text[]::uuid[], $3::bigint[]) AS "q:wanted" ("q:tenant", "q:id", "q:place")
+		JOIN `+s.table+` ON tenant = "q:tenant" AND id = "q:id"`, tenants, ids, places)
 	if err != nil {
 		return nil, fmt.Errorf("pgvector: get: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -196,4 +197,51 @@ func TestRefusedByPostgres(t *testing.T) {
 	if err == nil || itemerror.IsPermanent(err) {
 		t.Errorf("without connections: %v, want an error that passes", err)
 	}
+}
+
+// TestVectorNames says that a vector may have the name of anything that a statement speaks of beside the table's own columns.
+func TestVectorNames(t *testing.T) {
+	var vectors []pgvector.Vector
+	for _, name := range []string{
+		"word", "times", "score", "found", "place", "distance", "wanted_id", "field", "cut", "fits", "n", "length", "weight", "objects", "mean",
+		"rarity", "scores", "wanted", "t", "v", "i", "x", "j", "q",
+	} {
+		vectors = append(vectors, pgvector.Vector{Name: name, Dimensions: 2})
+	}
+	for _, name := range []string{"own", "near", "V", "I", "X"} {
+		vectors = append(vectors, pgvector.Vector{Name: name, Dimensions: 2, Multi: true})
+	}
+	o := options("objects", vectors...)
+	o.Searchable = []pgvector.Text{{Name: "title"}}
+	s := open(t, connect(t), o)
+	object := withWords("", 1, map[string]any{"title": "a tent"})
+	object.Object.Vectors, object.Object.MultiVectors = map[string][]float32{}, map[string][][]float32{}
+	near := []float32{0, 1}
+	for _, v := range vectors {
+		if v.Multi {
+			object.Object.MultiVectors[v.Name] = [][]float32{near, {1, 0}}
+		} else {
+			object.Object.Vectors[v.Name] = near
+		}
+	}
+	if err := s.Apply(t.Context(), []vectorstore.Mutation{object}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := s.Get(t.Context(), []vectorstore.Ref{object.Object.Ref})
+	if err != nil || !reflect.DeepEqual(got[0].Vectors, object.Object.Vectors) || !reflect.DeepEqual(got[0].MultiVectors, object.Object.MultiVectors) {
+		t.Errorf("got %+v, error %v", got, err)
+	}
+	finds(t, s, vectorstore.Query{Filter: vectorstore.Equal("title", "a tent")}, 1)
+	finds(t, s, vectorstore.Query{Text: "tent", Filter: vectorstore.Equal("title", "a tent")}, 1)
+	var targets []vectorstore.Target
+	for _, v := range vectors {
+		target := vectorstore.Target{Vector: v.Name, Near: near}
+		if v.Multi {
+			target.Near, target.NearMulti = nil, [][]float32{near}
+		}
+		targets = append(targets, target)
+		finds(t, s, vectorstore.Query{Vector: v.Name, Near: target.Near, NearMulti: target.NearMulti, MaxDistance: 0.1}, 1)
+	}
+	finds(t, s, vectorstore.Query{Targets: targets, MaxDistance: 0.1}, 1)
+	finds(t, s, vectorstore.Query{Targets: targets, Text: "tent"}, 1)
 }

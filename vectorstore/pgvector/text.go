@@ -166,11 +166,11 @@ func (b *selection) keywords(q vectorstore.Query) (string, error) {
 	for i, t := range texts {
 		if wanted[t.Tokenization] == "" {
 			words, counts := t.Tokenization.Wanted(q.Text)
-			wanted[t.Tokenization] = "unnest(" + b.arg(hashes(words)) + "::bigint[], " + b.arg(counts) + "::int[]) AS w (word, times)"
+			wanted[t.Tokenization] = "unnest(" + b.arg(hashes(words)) + "::bigint[], " + b.arg(counts) + `::int[]) AS "q:wanted" ("q:word", "q:times")`
 		}
 		words, length := quoted(t.words()), quoted(t.length())
-		postings = append(postings, fmt.Sprintf("SELECT %d AS field, '%s' AS cut, word, times, id AS found, %s AS fits, "+
-			"cardinality(array_positions(%s, word)) AS n, %s AS length FROM %s JOIN %s ON %s @> ARRAY[word] WHERE %s",
+		postings = append(postings, fmt.Sprintf(`SELECT %d AS field, '%s' AS cut, "q:word" AS word, "q:times" AS times, id AS "q:id", %s AS fits, `+
+			`cardinality(array_positions(%s, "q:word")) AS n, %s AS length FROM %s JOIN %s ON %s @> ARRAY["q:word"] WHERE %s`,
 			i, t.Tokenization, fits, words, length, wanted[t.Tokenization], b.store.table, words, live))
 		fields = append(fields, fmt.Sprintf("SELECT %d AS field, %s::float8 AS weight, count(*) AS objects, avg(%s) FILTER (WHERE %s > 0)::float8 "+
 			"AS mean FROM %s WHERE %s", i, b.arg(weights[i]), length, length, b.store.table, live))
@@ -185,11 +185,11 @@ func (b *selection) keywords(q vectorstore.Query) (string, error) {
 			) AS means
 		),
 		scores AS (
-			SELECT found, sum(weight * rarity * n / (n + %g * (1 - %g + %g * length / mean)))::real AS score
+			SELECT "q:id", sum(weight * rarity * n / (n + %g * (1 - %g + %g * length / mean)))::real AS "q:score"
 			FROM postings JOIN rarities USING (cut, word) JOIN fields USING (field)
-			WHERE fits GROUP BY found ORDER BY score DESC, found LIMIT %d OFFSET %d
+			WHERE fits GROUP BY "q:id" ORDER BY "q:score" DESC, "q:id" LIMIT %d OFFSET %d
 		)
-		SELECT %s, 0::float8 AS distance, score FROM scores JOIN %s ON tenant = $1::text AND id = found ORDER BY score DESC, id`,
+		SELECT %s, 0::float8 AS distance, "q:score" FROM scores JOIN %s ON tenant = $1::text AND id = "q:id" ORDER BY "q:score" DESC, id`,
 		strings.Join(postings, " UNION ALL "), strings.Join(fields, " UNION ALL "),
 		vectorstore.BM25K1, vectorstore.BM25B, vectorstore.BM25B, limit(q), q.Offset, b.store.read, b.store.table), nil
 }
