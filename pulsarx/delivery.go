@@ -60,15 +60,19 @@ func deliveryOf(m *pulsar.ProducerMessage) *delivery { return (*delivery)(unsafe
 // maxRoom bounds the room that a delivery has for a payload.
 const maxRoom = 1 << 10
 
-// newDelivery returns one that is free, with room for a payload as they have been.
+// newDelivery returns one that is free, with room for a payload as they have been. What is sent alone, or waited for, has none of a block,
+// since it is not used again and its neighbours would keep it.
 func (p *Producer[T]) newDelivery() *delivery {
+	if p.main.alone {
+		return new(delivery)
+	}
 	p.mu.Lock()
 	if len(p.unused) == 0 {
 		p.free(new(block))
 	}
 	n := len(p.unused) - 1
 	d := p.unused[n]
-	p.unused = p.unused[:n]
+	p.unused[n], p.unused = nil, p.unused[:n]
 	p.mu.Unlock()
 	if n := p.largest.Load(); d.room == nil || int64(cap(d.room)) < n {
 		d.room = make([]byte, 0, n)
@@ -89,7 +93,7 @@ func (p *Producer[T]) free(b *block) {
 // reusable tells whether nobody has a delivery any more: its receipt has come and its sender has seen the client take it. Of what is sent
 // alone, the client has chunks.
 func (a *answer) reusable() bool {
-	return a.err == nil && a.call.Load() == taken && a.sync == nil && !a.line.alone
+	return a.err == nil && a.call.Load() == taken && a.block != nil && !a.line.alone
 }
 
 // reuse keeps a delivery for another message. The producer's mutex is held.
@@ -99,6 +103,7 @@ func (p *Producer[T]) reuse(d *delivery) {
 		*d = delivery{room: d.room}
 	} else {
 		d.message.Payload, d.message.Key, d.callback = nil, "", nil
+		d.call.Store(waiting)
 	}
 	if b.free++; b.free == len(b.deliveries) && len(p.unused) < maxSpare {
 		p.free(b)

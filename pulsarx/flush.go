@@ -40,6 +40,9 @@ func (p *Producer[T]) flush(ctx context.Context) error {
 	case <-f.done:
 		return f.err
 	case <-ctx.Done():
+		p.mu.Lock()
+		p.flushes = slices.DeleteFunc(p.flushes, func(other *flushing) bool { return other == f })
+		p.mu.Unlock()
 		return context.Cause(ctx)
 	}
 }

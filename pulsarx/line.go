@@ -123,7 +123,7 @@ func (l *line) barrier() {
 func (l *line) suspect(start time.Duration, overdue bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.since == 0 {
+	if l.since == 0 || start < l.since {
 		l.since = start
 	}
 	l.overdue = l.overdue || overdue

@@ -137,6 +137,8 @@ func (p *Producer[T]) notify() {
 // failPending gives the deliveries that are due the outcome err.
 func (p *Producer[T]) failPending(due func(*delivery) bool, err error) {
 	err = p.sendError(err)
+	p.settling.Lock()
+	defer p.settling.Unlock()
 	answers := p.answered(nil)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,12 +175,14 @@ func (p *Producer[T]) deliver() {
 		case <-sweep.C:
 			p.sweep()
 		}
+		p.settling.Lock()
 		answers := p.answered(spare)
 		p.mu.Lock()
 		settled, ended := p.settled, p.ended
 		p.settled = nil
 		p.settleAll(answers)
 		p.mu.Unlock()
+		p.settling.Unlock()
 		p.report(settled)
 		p.report(answers)
 		if ended && len(settled)+len(answers) == 0 {

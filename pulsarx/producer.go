@@ -206,6 +206,8 @@ type Producer[T any] struct {
 	untraced atomic.Bool  // there was no tracer at the last look
 	largest  atomic.Int64 // bytes of a payload so far, up to maxRoom
 
+	settling sync.Mutex // so that outcomes come in the order of their answers; locked before mu
+
 	mu      sync.Mutex
 	single  *line       // for messages that are sent alone, made by the first; main where all are
 	closed  bool        // no new messages
@@ -274,8 +276,8 @@ func NewProducer[T any](ctx context.Context, c *Client, codec Codec[T], o Produc
 // Send sends v and waits for the broker's receipt. When ctx ends first, the message may or may not be in the topic. It closes the
 // batch, so that a single message does not wait for Batching.MaxDelay.
 func (p *Producer[T]) Send(ctx context.Context, v T, o ...SendOption) (MessageID, error) {
-	d, err := p.delivery(v, o)
-	if err != nil {
+	d := new(delivery)
+	if err := p.fill(d, v, o); err != nil {
 		return nil, err
 	}
 	return p.sendNow(ctx, d)
@@ -284,7 +286,7 @@ func (p *Producer[T]) Send(ctx context.Context, v T, o ...SendOption) (MessageID
 // SendTombstone sends a message without a value, which says that the key is gone: consumers get it as such, and compaction drops
 // the key. It waits as Send does.
 func (p *Producer[T]) SendTombstone(ctx context.Context, key string, o ...SendOption) (MessageID, error) {
-	d := p.newDelivery()
+	d := new(delivery)
 	d.special, d.message.Key = true, key
 	for _, option := range o {
 		option(&d.message)
@@ -303,8 +305,8 @@ func (p *Producer[T]) SendTombstone(ctx context.Context, key string, o ...SendOp
 // order of the outcomes: with the message's id, or with the error, which is also where a failure to encode or queue goes. A slow
 // callback holds up other callbacks, Flush and Close, and no messages. After Close, SendAsync calls it itself.
 func (p *Producer[T]) SendAsync(ctx context.Context, v T, callback func(MessageID, error), o ...SendOption) {
-	d, err := p.delivery(v, o)
-	if err != nil {
+	d := p.newDelivery()
+	if err := p.fill(d, v, o); err != nil {
 		p.refuse(callback, err)
 		return
 	}
@@ -371,12 +373,11 @@ func (p *Producer[T]) isClosed() bool {
 	return p.closed
 }
 
-// delivery encodes v.
-func (p *Producer[T]) delivery(v T, options []SendOption) (*delivery, error) {
-	d := p.newDelivery()
+// fill makes a delivery that of v.
+func (p *Producer[T]) fill(d *delivery, v T, options []SendOption) error {
 	payload, key, keyed, err := encodeValue(p.codec, d.room, v)
 	if err != nil {
-		return nil, fmt.Errorf("pulsarx: encode for %s: %w", p.options.Topic, err)
+		return fmt.Errorf("pulsarx: encode for %s: %w", p.options.Topic, err)
 	}
 	if n := len(payload); n > cap(d.room) && n <= maxRoom {
 		p.largest.Store(int64(n))
@@ -394,7 +395,7 @@ func (p *Producer[T]) delivery(v T, options []SendOption) (*delivery, error) {
 			option(&d.message)
 		}
 	}
-	return d, p.options.checkMessage(&d.message)
+	return p.options.checkMessage(&d.message)
 }
 
 // lineOf returns the line that a message goes on. The second one is made by the first message that needs it.

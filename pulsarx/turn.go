@@ -267,7 +267,8 @@ func process[In, Out any](p Processor[In, Out], m Message[In], emit func(Out) er
 func (w *worker[In, Out]) emit(ctx context.Context, v Out) error {
 	number := []SendOption{SequenceID(w.outputs)}
 	w.outputs++
-	d, err := w.producer.delivery(v, number)
+	d := w.producer.newDelivery()
+	err := w.producer.fill(d, v, number)
 	switch {
 	case err != nil: // another attempt would not mend it
 		return err
