@@ -25,7 +25,7 @@ type delivery struct {
 	special  bool  // more of it is set than its payload, key, event time and callback
 	places   int32 // of the line, that its chunks take
 
-	room     []byte // empty, for the payload
+	room     []byte // empty, for the payload; never nil, as an empty payload is not
 	block    *block
 	producer *pulsar.Producer // of the line, that has the message
 	span     trace.Span
@@ -60,11 +60,13 @@ func deliveryOf(m *pulsar.ProducerMessage) *delivery { return (*delivery)(unsafe
 // maxRoom bounds the room that a delivery has for a payload.
 const maxRoom = 1 << 10
 
-// newDelivery returns one that is free, with room for a payload as they have been. What is sent alone, or waited for, has none of a block,
-// since it is not used again and its neighbours would keep it.
+// loneDelivery is for what is sent alone or waited for, which is not used again, and which its neighbours in a block would keep.
+func loneDelivery() *delivery { return &delivery{room: []byte{}} }
+
+// newDelivery returns one that is free, with room for a payload as they have been.
 func (p *Producer[T]) newDelivery() *delivery {
 	if p.main.alone {
-		return new(delivery)
+		return loneDelivery()
 	}
 	p.mu.Lock()
 	if len(p.unused) == 0 {

@@ -276,7 +276,7 @@ func NewProducer[T any](ctx context.Context, c *Client, codec Codec[T], o Produc
 // Send sends v and waits for the broker's receipt. When ctx ends first, the message may or may not be in the topic. It closes the
 // batch, so that a single message does not wait for Batching.MaxDelay.
 func (p *Producer[T]) Send(ctx context.Context, v T, o ...SendOption) (MessageID, error) {
-	d := new(delivery)
+	d := loneDelivery()
 	if err := p.fill(d, v, o); err != nil {
 		return nil, err
 	}
