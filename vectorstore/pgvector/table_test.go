@@ -211,7 +211,7 @@ func TestVectorNames(t *testing.T) {
 	for _, name := range []string{"own", "near", "V", "I", "X"} {
 		vectors = append(vectors, pgvector.Vector{Name: name, Dimensions: 2, Multi: true})
 	}
-	o := options("objects", vectors...)
+	o := options("fields", vectors...)
 	o.Searchable = []pgvector.Text{{Name: "title"}}
 	s := open(t, connect(t), o)
 	object := withWords("", 1, map[string]any{"title": "a tent"})

@@ -176,20 +176,20 @@ func (b *selection) keywords(q vectorstore.Query) (string, error) {
 			"AS mean FROM %s WHERE %s", i, b.arg(weights[i]), length, length, b.store.table, live))
 	}
 	return fmt.Sprintf(`
-		WITH postings AS (%s), fields AS (%s),
-		rarities AS (
-			SELECT cut, word, times * ln(1 + ((SELECT max(objects) FROM fields) - mean + 0.5) / (mean + 0.5)) AS rarity FROM (
+		WITH "q:postings" AS (%s), "q:fields" AS (%s),
+		"q:rarities" AS (
+			SELECT cut, word, times * ln(1 + ((SELECT max(objects) FROM "q:fields") - mean + 0.5) / (mean + 0.5)) AS rarity FROM (
 				SELECT cut, word, times, floor(sum(objects) / count(*))::float8 AS mean FROM (
-					SELECT field, cut, word, times, count(*) AS objects FROM postings GROUP BY field, cut, word, times
+					SELECT field, cut, word, times, count(*) AS objects FROM "q:postings" GROUP BY field, cut, word, times
 				) AS each GROUP BY cut, word, times
 			) AS means
 		),
-		scores AS (
+		"q:scores" AS (
 			SELECT "q:id", sum(weight * rarity * n / (n + %g * (1 - %g + %g * length / mean)))::real AS "q:score"
-			FROM postings JOIN rarities USING (cut, word) JOIN fields USING (field)
+			FROM "q:postings" JOIN "q:rarities" USING (cut, word) JOIN "q:fields" USING (field)
 			WHERE fits GROUP BY "q:id" ORDER BY "q:score" DESC, "q:id" LIMIT %d OFFSET %d
 		)
-		SELECT %s, 0::float8 AS distance, "q:score" FROM scores JOIN %s ON tenant = $1::text AND id = "q:id" ORDER BY "q:score" DESC, id`,
+		SELECT %s, 0::float8 AS distance, "q:score" FROM "q:scores" JOIN %s ON tenant = $1::text AND id = "q:id" ORDER BY "q:score" DESC, id`,
 		strings.Join(postings, " UNION ALL "), strings.Join(fields, " UNION ALL "),
 		vectorstore.BM25K1, vectorstore.BM25B, vectorstore.BM25B, limit(q), q.Offset, b.store.read, b.store.table), nil
 }
