@@ -82,7 +82,7 @@ type Batcher[In any] struct {
 	arrived chan struct{} // closed, and made anew, when the queues have become longer; for a batch that waits to be full
 }
 
-// queue is what waits with one priority. Both lists are first come, first served.
+// queue is what waits with one priority. Inputs go first come, first served; who could not queue all goes to the end of the line.
 type queue struct {
 	inputs list.List // of waiting
 	line   list.List // of the *request that found no room for all of their inputs
@@ -120,7 +120,7 @@ type request[In any] struct {
 	queued  int   // inputs that are not in line any more
 	queue   *queue
 	places  []*list.Element // in the queue, also those that it has left
-	inLine  *list.Element   // nil: it was never
+	inLine  *list.Element   // in the line, also when it has left it
 	gone    bool            // the caller has left
 	vectors [][]float32
 	errs    []error

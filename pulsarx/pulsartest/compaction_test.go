@@ -106,7 +106,7 @@ func TestCompactedEnd(t *testing.T) {
 	}
 }
 
-func lastID(t *testing.T, c pulsar.Client, topic string, compacted bool) pulsar.MessageID {
+func fromBeginning(t *testing.T, c pulsar.Client, topic string, compacted bool) pulsar.Reader {
 	t.Helper()
 	r, err := c.CreateReader(pulsar.ReaderOptions{
 		Topic: topic, StartMessageID: pulsar.EarliestMessageID(), StartMessageIDInclusive: true, ReadCompacted: compacted,
@@ -114,6 +114,12 @@ func lastID(t *testing.T, c pulsar.Client, topic string, compacted bool) pulsar.
 	if err != nil {
 		t.Fatal(err)
 	}
+	return r
+}
+
+func lastID(t *testing.T, c pulsar.Client, topic string, compacted bool) pulsar.MessageID {
+	t.Helper()
+	r := fromBeginning(t, c, topic, compacted)
 	defer r.Close()
 	id, err := r.GetLastMessageID()
 	if err != nil {
@@ -133,12 +139,7 @@ func (on target) subscriptions(t *testing.T, topic string) (names []string) {
 // readAll reads up to a value. What is empty and has no key is what pulsar-client-go makes of a place in a batch that compaction took.
 func readAll(t *testing.T, c pulsar.Client, topic string, compacted bool, end string) (values []string) {
 	t.Helper()
-	r, err := c.CreateReader(pulsar.ReaderOptions{
-		Topic: topic, StartMessageID: pulsar.EarliestMessageID(), StartMessageIDInclusive: true, ReadCompacted: compacted,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	r := fromBeginning(t, c, topic, compacted)
 	defer r.Close()
 	for {
 		m, err := r.Next(t.Context())
