@@ -17,8 +17,9 @@ type Fault struct {
 	// CLOSE_PRODUCER, SUBSCRIBE, FLOW, ACK, REDELIVER_UNACKNOWLEDGED_MESSAGES, UNSUBSCRIBE, SEEK, CLOSE_CONSUMER,
 	// GET_LAST_MESSAGE_ID, GET_SCHEMA, GET_OR_CREATE_SCHEMA, GET_TOPICS_OF_NAMESPACE or PING. Empty: every command of a client.
 	// MESSAGE is what the broker itself sends to a consumer: Drop counts it as delivered and does not send it, so that it comes again
-	// when the consumer reconnects, Duplicate sends it twice, Disconnect closes the connection in its place, and Delay holds it up with
-	// all that is sent behind it; Error and DropAnswer do not apply.
+	// when the consumer reconnects, Duplicate sends it twice (clients drop the second while an acknowledgement of the first waits in
+	// them to be sent), Disconnect closes the connection in its place, and Delay holds it up with all that is sent behind it; Error
+	// and DropAnswer do not apply.
 	Command string
 	// Topic matches the commands about a topic and all its partitions, or about one partition where it names one.
 	Topic string
