@@ -21,10 +21,12 @@ import (
 
 // The tests of this file run the Remote of ExampleRemote against a redis-server.
 
-// newRedis is newRedisCache with the client's own timeouts, which are long enough for a machine that is busy with tests.
+// newRedis is newRedisCache with timeouts that are long enough for a machine that is busy with tests.
 func newRedis(t *testing.T, address string) redisCache {
 	t.Helper()
-	return closing(t, redisCache{redis.NewClient(&redis.Options{Addr: address, ContextTimeoutEnabled: true})})
+	return closing(t, redisCache{redis.NewClient(&redis.Options{
+		Addr: address, DialTimeout: time.Minute, DialerRetries: 1, ReadTimeout: time.Minute, WriteTimeout: time.Minute, MaxRetries: -1,
+	})})
 }
 
 func closing(t *testing.T, r redisCache) redisCache {
@@ -146,7 +148,7 @@ func TestRedisGarbage(t *testing.T) {
 func TestRedisDown(t *testing.T) {
 	t.Parallel()
 	address, kill := servicetest.Redis(t)
-	c, model, reader := remoteCache(t, embed.CacheOptions{Remote: closing(t, newRedisCache(address))})
+	c, model, reader := remoteCache(t, embed.CacheOptions{Remote: newRedis(t, address), RemoteTimeout: time.Minute})
 	if _, err := c.Embed(t.Context(), []string{"tea"}); err != nil {
 		t.Fatal(err)
 	}

@@ -64,7 +64,7 @@ func (b *bench) index(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- index(ctx, b.config, embedtest.New(16), b.store, vectorstore.SinkOptions{}) }()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(time.Minute)
 	for b.broker.Backlog(b.config.topic, b.config.subscription) > 0 {
 		if time.Now().After(deadline) {
 			t.Error("not everything is acknowledged")
@@ -380,7 +380,8 @@ func TestSearch(t *testing.T) {
 
 // TestUnreachable: a server that is not there is an error that names it, and soon.
 func TestUnreachable(t *testing.T) {
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	const nobody = "pulsar://127.0.0.1:1"
 	c, err := configure([]string{"-pulsar", nobody})

@@ -32,7 +32,6 @@ type Product struct {
 const (
 	topic        = "pg.products.changes"
 	subscription = "quickstart"
-	pace         = 25 * time.Millisecond // between two changes
 )
 
 var queries = []string{"keep my coffee hot on a hike", "a light for reading in bed", "a present for a child who loves the stars"}
@@ -134,25 +133,18 @@ func tell(
 		return err
 	}
 	defer producer.Close(context.WithoutCancel(ctx))
-	for _, part := range []struct {
-		messages []message
-		pace     time.Duration
-		found    func(query string, matches []vectorstore.Match)
-	}{
-		{messages[:snapshotRows], 0, story.before},
-		{messages[snapshotRows:], pace, story.after},
-	} {
-		if err := play(ctx, producer, part.messages, part.pace); err != nil {
-			return err
-		}
-		if err := settle(ctx, broker); err != nil {
-			return err
-		}
-		if err := search(ctx, model, store, part.found); err != nil {
+	if err := play(ctx, producer, broker, messages[:snapshotRows]); err != nil {
+		return err
+	}
+	if err := search(ctx, model, store, story.before); err != nil {
+		return err
+	}
+	for i := range messages[snapshotRows:] { // one by one, so that none is there already when the one before it is embedded
+		if err := play(ctx, producer, broker, messages[snapshotRows+i:][:1]); err != nil {
 			return err
 		}
 	}
-	return nil
+	return search(ctx, model, store, story.after)
 }
 
 // settle waits until every message is acknowledged.

@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"time"
 
 	"github.com/tidemark-go/tidemark/pulsarx"
+	"github.com/tidemark-go/tidemark/pulsarx/pulsartest"
 )
 
 // message is a message of Debezium as it was recorded. One without a value is a tombstone.
@@ -42,8 +42,8 @@ func readRecording() ([]message, error) {
 	}
 }
 
-// play sends messages as Debezium Server does, one every pace.
-func play(ctx context.Context, producer *pulsarx.Producer[string], messages []message, pace time.Duration) error {
+// play sends messages as Debezium Server does, and waits until they are acknowledged.
+func play(ctx context.Context, producer *pulsarx.Producer[string], broker *pulsartest.Broker, messages []message) error {
 	for _, m := range messages {
 		var err error
 		if m.Value == nil {
@@ -54,7 +54,6 @@ func play(ctx context.Context, producer *pulsarx.Producer[string], messages []me
 		if err != nil {
 			return err
 		}
-		time.Sleep(pace)
 	}
-	return nil
+	return settle(ctx, broker)
 }

@@ -23,7 +23,7 @@ import (
 
 const (
 	debeziumStartTimeout = 2 * time.Minute
-	debeziumStopTimeout  = 15 * time.Second
+	debeziumStopTimeout  = time.Minute
 	logTail              = 8 << 10 // bytes of Debezium's log that a failed test shows
 )
 
@@ -104,7 +104,7 @@ func (s *DebeziumServer) Topic(table string) string {
 // Options returns the options with the defaults filled in: with them, after Stop, Start goes on where this server ended.
 func (s *DebeziumServer) Options() Debezium { return s.options }
 
-// Stop ends the server: it is asked to, so that it notes its offsets, and killed if that takes longer than 15 s. It may be
+// Stop ends the server: it is asked to, so that it notes its offsets, and killed if that takes longer than a minute. It may be
 // called again, and after the server has ended by itself.
 func (s *DebeziumServer) Stop() {
 	_ = s.process.Process.Signal(syscall.SIGTERM) // fails only where it has ended

@@ -15,7 +15,7 @@ import (
 )
 
 // cleanupTimeout bounds what is put right after a test.
-const cleanupTimeout = 30 * time.Second
+const cleanupTimeout = 2 * time.Minute
 
 // Postgres makes an empty database for this test on the server at POSTGRES_URL and returns its URL; the user in it may do
 // anything, logical replication included. After the test its replication slots and then the database itself are dropped,

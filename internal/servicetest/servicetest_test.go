@@ -208,7 +208,7 @@ func read(t *testing.T, topic string) topicReader {
 
 func (r topicReader) next() pulsar.Message {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(r.t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(r.t.Context(), time.Minute)
 	defer cancel()
 	message, err := r.reader.Next(ctx)
 	if err != nil {

@@ -9,14 +9,13 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/tidemark-go/tidemark/internal/leaktest"
 	"github.com/tidemark-go/tidemark/window"
 	"github.com/tidemark-go/tidemark/window/aggregate"
 	"github.com/tidemark-go/tidemark/window/spill"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { leaktest.Main(m) }
 
 func TestDisk(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "a", "spill")

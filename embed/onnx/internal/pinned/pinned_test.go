@@ -32,9 +32,9 @@ for arg; do
 	--requirement=*) read -r project hash < "${arg#--requirement=}" ;;
 	esac
 done
-echo "$project" >> "$FAKE_PIP/log"
 echo half > "$TMPDIR/unfinished.whl"
-if [ -e "$FAKE_PIP/hang" ]; then sleep 60; fi
+if [ -e "$FAKE_PIP/hang" ]; then echo "$project" >> "$FAKE_PIP/log"; exec sleep 60; fi
+echo "$project" >> "$FAKE_PIP/log"
 if [ -e "$FAKE_PIP/slow" ]; then sleep 1; fi
 if [ -e "$FAKE_PIP/fail" ]; then echo "ERROR: no route to https://user:secret@index.example/simple" >&2; exit 1; fi
 cp "$FAKE_PIP/${project%%==*}.whl" "$dest/"
