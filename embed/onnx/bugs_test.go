@@ -130,7 +130,7 @@ func TestPublicBugs(t *testing.T) {
 			t.Helper()
 			inputs := []input{{0, make([]int32, 16), nil, 0}, {1, make([]int32, 20), nil, 0}}
 			for _, packed := range []bool{true, false} {
-				if runs := plan(inputs, defaultBatchTokens, packed); len(runs) != 1 {
+				if runs := (rows{packed: packed}).plan(inputs, defaultBatchTokens); len(runs) != 1 {
 					t.Errorf("%d runs", len(runs))
 				}
 			}

@@ -26,9 +26,15 @@
 // [Text.WithPrompt] gives one model several. Of vectors that truncate_dim there cuts behind a Normalize, what is left is scaled again, as
 // models are meant to be cut; sentence-transformers leaves that to its caller.
 //
-// A folder that asks for more than this package does (another pooling, another module, an input that is not among
-// input_ids, attention_mask, token_type_ids and position_ids) is ErrUnsupported, and one that lacks a file or contradicts itself (as where
-// tokenizer_config.json, or what it leaves out, overrides tokenizer.json in transformers: do_lower_case and its like) is ErrModel: never a guess.
+// An ONNX file's graph takes input_ids and, where it has them, attention_mask, token_type_ids and position_ids (or what BERT's first
+// files, TensorFlow Hub and Keras call so: input_word_ids, input_mask, segment_ids and their like), each in int64 or int32, and answers
+// last_hidden_state, token_embeddings or sequence_output, or else sentence_embedding, in 32 or 16 bits. Sizes that it fixes are kept: a
+// run then has so many texts, and each is padded to so many tokens, which is its limit too. Without attention_mask texts run one by one,
+// unpadded.
+//
+// A folder that asks for more than this package does (another pooling, another module, another input, no output but logits or
+// pooler_output) is ErrUnsupported, and one that lacks a file or contradicts itself (as where tokenizer_config.json, or what it leaves
+// out, overrides tokenizer.json in transformers: do_lower_case and its like) is ErrModel: never a guess.
 //
 // The tokenizer is that of tokenizer.json, or the one that transformers makes of a vocab.txt of BERT or DistilBERT where there is none.
 //

@@ -215,7 +215,7 @@ func TestInt8Weights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	session, err := newSession(w.path, openedGraph{names(made.inputs), built, w.folder()}, hiddenOutput, text.options)
+	session, err := newSession(w.path, openedGraph{made.inputs, built, w.folder()}, hiddenOutput, text.options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -37,7 +37,7 @@ type engine struct {
 // openedGraph is a graph that was read or built, with its inputs in their order. One that was built here has a model and the folder of its
 // weights; else it is in a file.
 type openedGraph struct {
-	inputs []string
+	inputs []value
 	model  []byte
 	folder string
 }
@@ -50,9 +50,6 @@ func openEngine(o TextOptions) (e *engine, graphs []openedGraph, err error) {
 	}
 	if o.MaxLength > 0 && (f.limit == 0 || o.MaxLength < f.limit) {
 		f.limit = o.MaxLength
-	}
-	if f.limit == 0 {
-		return nil, nil, fmt.Errorf("%w: %s: no file says how long a text may be: set TextOptions.MaxLength", ErrModel, o.Dir)
 	}
 	if o.Pooling != "" {
 		if len(f.layers) > 0 && len(o.Pooling.modes()) != len(f.pooling.modes()) {
@@ -74,6 +71,12 @@ func openEngine(o TextOptions) (e *engine, graphs []openedGraph, err error) {
 	if graphs, err = e.openGraph(); err != nil {
 		return nil, nil, err
 	}
+	if e.folder.limit == 0 {
+		return nil, nil, fmt.Errorf("%w: %s: no file says how long a text may be: set TextOptions.MaxLength", ErrModel, o.Dir)
+	}
+	if err := e.signature.checkSize(e.folder.limit, e.folder.dimensions); err != nil {
+		return nil, nil, fmt.Errorf("%w (%s)", err, e.folder.graph)
+	}
 	return e, graphs, e.openTokenizer()
 }
 
@@ -84,7 +87,7 @@ func (e *engine) openGraph() (graphs []openedGraph, err error) {
 		if err != nil {
 			return nil, err
 		}
-		e.signature = signature{output: hiddenOutput, elem: elemFloat32, packed: true}
+		e.signature = signature{output: hiddenOutput, elem: elemFloat32, rows: rows{packed: true}}
 		for _, alone := range []bool{false, true} {
 			if alone && !e.gainsAlone(w) {
 				continue
@@ -93,7 +96,7 @@ func (e *engine) openGraph() (graphs []openedGraph, err error) {
 			if err != nil {
 				return nil, err
 			}
-			graphs = append(graphs, openedGraph{names(g.inputs), model, w.folder()})
+			graphs = append(graphs, openedGraph{g.inputs, model, w.folder()})
 		}
 		if e.fingerprint, err = fingerprintBuilt(e.folder, c, w, e.options.Precision); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrModel, err)
@@ -110,13 +113,16 @@ func (e *engine) openGraph() (graphs []openedGraph, err error) {
 	if e.signature.pooled && len(e.folder.layers) > 0 {
 		return nil, fmt.Errorf("%w: %s: a graph that pools, and layers behind the pooling, which it may have or not", ErrUnsupported, e.folder.graph)
 	}
-	if e.quantizing = g.companyOp; e.quantizing != "" {
-		e.batchTokens = -1 // a text alone, so that its company never changes its vector
+	if e.quantizing = g.companyOp; e.quantizing != "" || !has(g.inputs, "attention_mask") {
+		e.batchTokens = -1 // a text alone, so that its company, or padding that nothing masks, never changes its vector
+	}
+	if fixed := e.signature.tokens; fixed > 0 && (e.folder.limit == 0 || fixed < e.folder.limit) {
+		e.folder.limit = fixed
 	}
 	if e.fingerprint, err = fingerprint(e.folder, g, e.signature); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrModel, err)
 	}
-	return []openedGraph{{inputs: e.signature.inputs}}, nil
+	return []openedGraph{{inputs: g.inputs}}, nil
 }
 
 // gainsAlone says whether texts that run alone have a graph of their own: on the CPU, with weights that are used as they lie in their file,

@@ -37,6 +37,7 @@ const (
 	elemFloat32  = 1
 	elemUint8    = 2
 	elemInt8     = 3
+	elemInt32    = 6
 	elemInt64    = 7
 	elemFloat16  = 10
 	elemBFloat16 = 16

@@ -118,15 +118,15 @@ func TestSign(t *testing.T) {
 		err   error
 		says  string
 	}{
-		"tokens before sentence": {graph: graph{inputs: []value{mask, ids}, outputs: []value{pooled, tokens}}, want: signature{inputs: []string{"attention_mask", "input_ids"}, output: "token_embeddings", elem: 1}},
-		"sentence only":          {graph: graph{inputs: []value{ids, mask, types}, outputs: []value{pooled}}, want: signature{inputs: []string{"input_ids", "attention_mask", "token_type_ids"}, output: "sentence_embedding", elem: 1, pooled: true}},
-		"open dimension":         {graph: graph{inputs: []value{ids, mask}, outputs: []value{{"last_hidden_state", 1, []int64{-1, -1, -1}}}}, want: signature{inputs: []string{"input_ids", "attention_mask"}, output: "last_hidden_state", elem: 1}},
+		"tokens before sentence": {graph: graph{inputs: []value{mask, ids}, outputs: []value{pooled, tokens}}, want: signature{output: "token_embeddings", elem: 1}},
+		"sentence only":          {graph: graph{inputs: []value{ids, mask, types}, outputs: []value{pooled}}, want: signature{output: "sentence_embedding", elem: 1, pooled: true}},
+		"open dimension":         {graph: graph{inputs: []value{ids, mask}, outputs: []value{{"last_hidden_state", 1, []int64{-1, -1, -1}}}}, want: signature{output: "last_hidden_state", elem: 1}},
 		"unknown input":          {graph: graph{inputs: []value{ids, mask, {"past_key_values", 7, nil}}, outputs: []value{tokens}}, err: ErrUnsupported, says: "past_key_values"},
-		"no mask":                {graph: graph{inputs: []value{ids}, outputs: []value{tokens}}, err: ErrUnsupported, says: "attention_mask"},
-		"int32 ids":              {graph: graph{inputs: []value{{"input_ids", 6, nil}, mask}, outputs: []value{tokens}}, err: ErrUnsupported, says: "int32"},
-		"fixed batch":            {graph: graph{inputs: []value{{"input_ids", 7, []int64{1, 128}}, mask}, outputs: []value{tokens}}, err: ErrUnsupported, says: "[1 128]"},
+		"no mask":                {graph: graph{inputs: []value{ids}, outputs: []value{tokens}}, want: signature{output: "token_embeddings", elem: 1}},
+		"other names":            {graph: graph{inputs: []value{{"input_word_ids:0", 6, nil}, {"input_mask:0", 6, nil}}, outputs: []value{{"sequence_output:0", 1, nil}}}, want: signature{output: "sequence_output:0", elem: 1}},
+		"fixed sizes":            {graph: graph{inputs: []value{{"input_ids", 7, []int64{-1, 128}}, {"attention_mask", 6, []int64{2, -1}}}, outputs: []value{tokens}}, want: signature{output: "token_embeddings", elem: 1, rows: rows{texts: 2, tokens: 128}}},
 		"unknown output":         {graph: graph{inputs: []value{ids, mask}, outputs: []value{{"logits", 1, nil}}}, err: ErrUnsupported, says: "logits"},
-		"half precision":         {graph: graph{inputs: []value{ids, mask}, outputs: []value{{"last_hidden_state", 10, nil}}}, want: signature{inputs: []string{"input_ids", "attention_mask"}, output: "last_hidden_state", elem: 10}},
+		"half precision":         {graph: graph{inputs: []value{ids, mask}, outputs: []value{{"last_hidden_state", 10, nil}}}, want: signature{output: "last_hidden_state", elem: 10}},
 		"double precision":       {graph: graph{inputs: []value{ids, mask}, outputs: []value{{"last_hidden_state", 11, nil}}}, err: ErrUnsupported, says: "float64"},
 		"other dimension":        {graph: graph{inputs: []value{ids, mask}, outputs: []value{{"last_hidden_state", 1, []int64{-1, -1, 768}}}}, err: ErrModel, says: "768"},
 		"no token axis":          {graph: graph{inputs: []value{ids, mask}, outputs: []value{{"last_hidden_state", 1, []int64{-1, 4}}}}, err: ErrModel, says: "last_hidden_state"},

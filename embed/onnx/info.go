@@ -13,6 +13,9 @@ type Info struct {
 	// Quantizing is the operator of an ONNX file's graph through which a text's company would change its vector, so that texts run one by
 	// one; empty where there is none.
 	Quantizing string
+	// RunTexts and RunTokens are how many texts each run has, and how many tokens each of them is padded to, where an ONNX file's graph fixes
+	// them; 0: it does not. Where there are fewer texts, the rest of the run is computed for nothing.
+	RunTexts, RunTokens int
 	// Pooled says that the graph itself makes one vector of a text's tokens, so that Pooling is not used.
 	Pooled    bool
 	Pooling   Pooling

@@ -16,22 +16,25 @@ type input struct {
 // holds no padding, beside which two tensors say which tokens are an input's.
 type layout struct {
 	inputs  []input
-	packed  bool
-	longest int     // tokens of an input
+	longest int     // tokens of an input, or of a row that the graph fixes
 	shape   []int64 // of the tensors of tokens
 	starts  []int   // where each input's first token lies
 }
 
-// lay lays inputs out, packed or padded at the right to the longest.
-func lay(inputs []input, packed bool) layout {
-	l := layout{inputs: inputs, packed: packed, starts: make([]int, len(inputs))}
+// lay lays inputs out, packed, or padded at the right to the longest or to what the graph fixes. Rows that it wants beyond the inputs have
+// the first of them once more, so that there is nothing in a run that would not be there without them.
+func (r rows) lay(inputs []input) layout {
+	if missing := r.texts - len(inputs); missing > 0 {
+		inputs = append(slices.Clone(inputs), slices.Repeat(inputs[:1], missing)...)
+	}
+	l := layout{inputs: inputs, longest: r.tokens, starts: make([]int, len(inputs))}
 	tokens := 0
 	for i, in := range inputs {
 		l.starts[i] = tokens
 		tokens += len(in.ids)
 		l.longest = max(l.longest, len(in.ids))
 	}
-	if packed {
+	if r.packed {
 		l.shape = []int64{int64(tokens)}
 		return l
 	}
@@ -51,13 +54,13 @@ func (l layout) places() int {
 	return int(n)
 }
 
-// tensor lays out the numbers of an input of the graph.
-func (l layout) tensor(name string, f folder) (shape, data []int64) {
-	if name == textRows {
+// tensor lays out the numbers of an input of the graph, by its role.
+func (l layout) tensor(role string, f folder) (shape, data []int64) {
+	if role == textRows {
 		return l.textRows()
 	}
 	data = make([]int64, l.places())
-	if name == "input_ids" && f.padID != 0 {
+	if role == "input_ids" && f.padID != 0 {
 		for i := range data {
 			data[i] = f.padID
 		}
@@ -66,7 +69,7 @@ func (l layout) tensor(name string, f folder) (shape, data []int64) {
 		row := data[l.starts[i]:][:len(in.ids)]
 		position := f.firstPosition
 		for j := range row {
-			switch name {
+			switch role {
 			case "input_ids":
 				row[j] = int64(in.ids[j])
 			case "attention_mask":
@@ -106,9 +109,9 @@ func (l layout) textRows() (shape, data []int64) {
 
 // plan groups inputs into runs of at most so many tokens, padding included; an input that alone has more is a run by itself. They are
 // sorted, so that those of like length come together: padding, or the places in attention that texts shorter than the longest of a packed
-// run leave empty, is least then, and such a run has no more pairs of tokens in attention than one text of budget tokens. A budget of -1
-// makes runs of one, in order.
-func plan(inputs []input, budget int, packed bool) [][]input {
+// run leave empty, is least then, and such a run has no more pairs of tokens in attention than one text of budget tokens. Where the graph
+// fixes how many texts a run has, as many are in it, whatever the budget. A budget of -1 makes runs of one, in order.
+func (r rows) plan(inputs []input, budget int) [][]input {
 	if budget > 0 {
 		inputs = slices.Clone(inputs)
 		slices.SortStableFunc(inputs, func(a, b input) int { return cmp.Compare(len(a.ids), len(b.ids)) })
@@ -117,11 +120,15 @@ func plan(inputs []input, budget int, packed bool) [][]input {
 	for len(inputs) > 0 {
 		n, tokens := 1, len(inputs[0].ids)
 		for ; n < len(inputs); n++ {
-			longest := len(inputs[n].ids)
-			if tokens += longest; !packed {
+			longest := max(len(inputs[n].ids), r.tokens)
+			if tokens += longest; !r.packed {
 				tokens = (n + 1) * longest
 			}
-			if tokens > budget || (n+1)*longest*longest > budget*budget {
+			full := tokens > budget || (n+1)*longest*longest > budget*budget
+			if r.texts > 0 {
+				full = budget < 0 || n == r.texts
+			}
+			if full {
 				break
 			}
 		}

@@ -62,7 +62,7 @@ type TextOptions struct {
 	// BatchTokens bounds a run: its tokens, padding included, and the pairs of tokens in attention by its square. 0: 256. More
 	// make hardly more of a processor, and leave the runs of a call less to share. With a thread a run, packed batches of 32 texts took
 	// the same time at 256, 384 and 512 tokens within 2 %; padded ones, of an ONNX file's graph, were 1.1 times as fast at 256 as at 512, and
-	// 1.9 times as at 1024, and at 128 the same. -1: a text at a time.
+	// 1.9 times as at 1024, and at 128 the same. -1: a text at a time. A graph that fixes how many texts a run has takes as many.
 	BatchTokens int
 
 	// MeterProvider is where metrics go; nil: the global one.

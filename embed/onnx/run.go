@@ -92,11 +92,11 @@ func (e *engine) run(ctx context.Context, inputs []input) ([][]float32, error) {
 	defer func() { e.slots <- buffer }()
 	start := time.Now()
 
-	l, dims := lay(inputs, e.signature.packed), e.folder.dimensions
+	l, dims := e.signature.lay(inputs), e.folder.dimensions
 	shape := append(slices.Clone(l.shape), int64(dims))
 	if e.signature.pooled {
 		dims = e.folder.pooled()
-		shape = ort.NewShape(int64(len(inputs)), int64(dims))
+		shape = ort.NewShape(l.shape[0], int64(dims))
 	}
 	n := int(ort.Shape(shape).FlattenedSize())
 	buffer = slices.Grow(buffer[:0], n)[:n]
@@ -146,9 +146,9 @@ func (e *engine) runGraph(ctx context.Context, s session, l layout, out []float3
 		}
 		return err
 	}
-	for _, name := range s.inputs {
-		shape, data := l.tensor(name, e.folder)
-		if err := add(ort.NewTensor(ort.Shape(shape), data)); err != nil {
+	for _, v := range s.inputs {
+		shape, data := l.tensor(v.role(), e.folder)
+		if err := add(newTensor(shape, data, v.elem)); err != nil {
 			return err
 		}
 	}
@@ -180,4 +180,16 @@ func (e *engine) runGraph(ctx context.Context, s session, l layout, out []float3
 		decodeFloats(out[:0], half, e.signature.elem)
 	}
 	return nil
+}
+
+// newTensor gives numbers to ONNX Runtime as an element type, int64 or int32.
+func newTensor(shape, data []int64, elem int) (ort.Value, error) {
+	if elem == elemInt64 {
+		return ort.NewTensor(shape, data)
+	}
+	narrow := make([]int32, len(data))
+	for i, n := range data {
+		narrow[i] = int32(n) // ids, places and marks, none of which is larger
+	}
+	return ort.NewTensor(shape, narrow)
 }

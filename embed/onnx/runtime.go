@@ -57,7 +57,7 @@ func loadLibrary(path, from string) error {
 // session is a graph that ONNX Runtime has loaded, with its inputs in their order.
 type session struct {
 	*ort.DynamicAdvancedSession
-	inputs []string
+	inputs []value
 }
 
 // newSession loads the graph at path, or the one that was built from the weights there.
@@ -75,11 +75,11 @@ func newSession(path string, g openedGraph, output string, o TextOptions) (sessi
 	}
 	s := session{inputs: g.inputs}
 	if g.model == nil {
-		s.DynamicAdvancedSession, err = ort.NewDynamicAdvancedSession(path, s.inputs, []string{output}, options)
+		s.DynamicAdvancedSession, err = ort.NewDynamicAdvancedSession(path, names(s.inputs), []string{output}, options)
 	} else {
 		err = options.AddSessionConfigEntry("session.model_external_initializers_file_folder_path", g.folder)
 		if err == nil {
-			s.DynamicAdvancedSession, err = ort.NewDynamicAdvancedSessionWithONNXData(g.model, s.inputs, []string{output}, options)
+			s.DynamicAdvancedSession, err = ort.NewDynamicAdvancedSessionWithONNXData(g.model, names(s.inputs), []string{output}, options)
 		}
 	}
 	if err != nil && o.Provider.Name != CPU && strings.Contains(err.Error(), "fallback") {

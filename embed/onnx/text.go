@@ -133,6 +133,7 @@ func (t *Text) Info() Info {
 	f, o := t.folder, t.options
 	return Info{
 		Architecture: f.architecture, Graph: f.graph, Built: t.signature.packed, Packed: t.signature.packed, Quantizing: t.quantizing,
+		RunTexts: t.signature.texts, RunTokens: t.signature.tokens,
 		Pooled: t.signature.pooled, Pooling: f.pooling, Normalize: o.Normalize || f.normalize, Layers: len(f.layers),
 		Dimensions: f.made(), Limit: f.limit,
 		Prompts: maps.Clone(f.prompts), Prompt: t.prompt.name,
@@ -174,7 +175,7 @@ func (t *Text) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 		in, err := t.encode(ctx, text, i)
 		inputs, b.errs[i] = append(inputs, in...), err
 	}
-	if err := t.embedRuns(ctx, &b, plan(inputs, t.batchTokens, t.signature.packed)); err != nil {
+	if err := t.embedRuns(ctx, &b, t.signature.plan(inputs, t.batchTokens)); err != nil {
 		return nil, err
 	}
 	vectors := make([][]float32, len(texts))

@@ -63,6 +63,11 @@ func company(i onnx.Info) string {
 		return "one by one"
 	case i.Packed:
 		return "packed, without padding, " + bound
+	case i.RunTexts > 0:
+		bound = fmt.Sprintf("%d a run, as the graph wants", i.RunTexts)
+	}
+	if i.RunTokens > 0 {
+		return fmt.Sprintf("padded to %d tokens, as the graph wants, %s", i.RunTokens, bound)
 	}
 	return "padded to the longest, those of like length together, " + bound
 }
