@@ -1,9 +1,12 @@
 package pulsarx
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
 )
 
 // TestSweep: a message that has begun since the last sweep is not overdue, however long the process runs; the sweep after counts from there.
@@ -71,5 +74,78 @@ func TestUsedAgain(t *testing.T) {
 	p.failLine(p.main)(ErrSendTimeout)
 	if len(p.settled) != 1 || p.settled[0].delivery != with || !again.open {
 		t.Errorf("outcomes %+v", p.settled)
+	}
+}
+
+// taking is a producer of the client's that takes messages, and says nothing.
+type taking struct {
+	pulsar.Producer
+	taken chan string
+}
+
+func (p taking) SendAsync(_ context.Context, m *pulsar.ProducerMessage, _ func(pulsar.MessageID, *pulsar.ProducerMessage, error)) {
+	p.taken <- string(m.Payload)
+}
+
+func (p taking) Send(_ context.Context, m *pulsar.ProducerMessage) (pulsar.MessageID, error) {
+	p.taken <- string(m.Payload)
+	return nil, nil
+}
+
+// TestOutcomeWhileWaiting: a message that gets its outcome while it waits for its turn, or for the client's producer to be made anew, waits
+// no longer, and is not sent when that is there.
+func TestOutcomeWhileWaiting(t *testing.T) {
+	tel, err := newTelemetry("pulsar://localhost:6650")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		alone bool // the line has no batches, and another message has the turn
+		send  func(*Producer[string])
+	}{
+		"SendAsync":        {send: func(p *Producer[string]) { p.SendAsync(t.Context(), "late", nil) }},
+		"Send":             {send: func(p *Producer[string]) { _, _ = p.Send(t.Context(), "late") }},
+		"alone, SendAsync": {alone: true, send: func(p *Producer[string]) { p.SendAsync(t.Context(), "late", nil) }},
+		"alone, Send":      {alone: true, send: func(p *Producer[string]) { _, _ = p.Send(t.Context(), "late") }},
+	} {
+		for _, ready := range []bool{false, true} { // the producer is there at the same time
+			made := taking{taken: make(chan string, 1)}
+			var producer pulsar.Producer = made
+			l := &line{alone: test.alone, closing: make(chan struct{}), replacing: make(chan struct{}), turn: make(chan struct{}, 1)}
+			p := &Producer[string]{
+				client: &Client{tel: tel}, codec: String(), main: l, wake: make(chan struct{}, 1),
+				options: ProducerOptions[string]{Topic: "t", MaxMessageBytes: 1 << 20},
+			}
+			l.answer = p.answerer(l)
+			if test.alone {
+				l.open.Store(&producer)
+				l.turn <- struct{}{}
+			}
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				test.send(p)
+			}()
+			for pending := false; !pending; time.Sleep(time.Millisecond) {
+				p.mu.Lock()
+				pending = p.left > 0
+				p.mu.Unlock()
+			}
+			p.failPending(func(*delivery) bool { return true }, ErrSendTimeout)
+			switch {
+			case test.alone:
+				<-l.turn
+			case ready:
+				l.mu.Lock()
+				l.open.Store(&producer)
+				close(l.replacing)
+				l.replacing = nil
+				l.mu.Unlock()
+			}
+			<-done
+			if len(made.taken) > 0 {
+				t.Errorf("%s: a message is sent that has failed", name)
+			}
+		}
 	}
 }

@@ -105,12 +105,15 @@ func (p *Producer[T]) enqueue(ctx context.Context, d *delivery) error {
 			}
 			d.places = int32(n)
 		}
+		if err := p.stillPending(d); err != nil { // after the wait
+			return err
+		}
 	}
 	for waited := false; ; {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		producer, err := d.line.enter(ctx)
+		producer, err := p.enter(ctx, d)
 		if err != nil {
 			return err
 		}
@@ -139,6 +142,31 @@ func (p *Producer[T]) enqueue(ctx context.Context, d *delivery) error {
 			return err
 		}
 	}
+}
+
+// enter returns the client's producer, which stays until the line's leave. While it is made anew, enter waits, as long as the message has
+// no outcome: with one, it is not sent any more.
+func (p *Producer[T]) enter(ctx context.Context, d *delivery) (*pulsar.Producer, error) {
+	producer := d.line.tryEnter()
+	if producer != nil {
+		return producer, nil
+	}
+	for ; producer == nil; producer = d.line.tryEnter() {
+		if err := p.stillPending(d); err != nil {
+			return nil, err
+		}
+		waiting, cancel := context.WithTimeout(ctx, roomPoll)
+		err := d.line.awaitProducer(waiting)
+		cancel()
+		if err != nil && (ctx.Err() != nil || waiting.Err() == nil) {
+			return nil, err
+		}
+	}
+	if err := p.stillPending(d); err != nil {
+		d.line.leave()
+		return nil, err
+	}
+	return producer, nil
 }
 
 func isFull(err error) bool {
@@ -180,7 +208,7 @@ func (p *Producer[T]) sendNow(ctx context.Context, d *delivery) (MessageID, erro
 func (p *Producer[T]) sendBatched(ctx context.Context, d *delivery) {
 	for {
 		var id MessageID
-		producer, err := d.line.enter(ctx)
+		producer, err := p.enter(ctx, d)
 		if err == nil {
 			d.producer = producer
 			d.call.Store(taken)

@@ -77,15 +77,23 @@ func (l *line) create(ctx context.Context, o pulsar.ProducerOptions) (pulsar.Pro
 // enter returns the client's producer, which stays until leave. While it is made anew, enter waits, as long as ctx.
 func (l *line) enter(ctx context.Context) (*pulsar.Producer, error) {
 	for {
-		l.calls.RLock()
-		if p := l.open.Load(); p != nil {
+		if p := l.tryEnter(); p != nil {
 			return p, nil
 		}
-		l.calls.RUnlock()
 		if err := l.awaitProducer(ctx); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// tryEnter is enter without waiting: it returns nil while the producer is made anew.
+func (l *line) tryEnter() *pulsar.Producer {
+	l.calls.RLock()
+	p := l.open.Load()
+	if p == nil {
+		l.calls.RUnlock()
+	}
+	return p
 }
 
 // awaitProducer waits while the producer is made anew.

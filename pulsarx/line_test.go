@@ -72,7 +72,6 @@ func TestRefusedMessage(t *testing.T) {
 				var size int
 				return c.Admin(t.Context(), http.MethodGet, adminPath(topic, "/maxMessageSize"), nil, &size) == nil && size == 2000
 			})
-			time.Sleep(time.Second) // until the topic has heard of it
 		},
 	}
 	for name, connect := range servers {
@@ -87,9 +86,13 @@ func TestRefusedMessage(t *testing.T) {
 				return err == nil
 			})
 			refuse[name](t, s, c, topic)
-			if _, err := p.Send(t.Context(), strings.Repeat("x", 5000), pulsarx.Key("large")); !errors.Is(err, pulsarx.ErrSendTimeout) {
-				t.Errorf("the large message: %v", err)
-			}
+			eventually(t, "a refusal", func() bool { // a topic hears of its policies late
+				_, err := p.Send(t.Context(), strings.Repeat("x", 5000), pulsarx.Key("large"))
+				if err != nil && !errors.Is(err, pulsarx.ErrSendTimeout) {
+					t.Fatalf("the large message: %v", err)
+				}
+				return err != nil
+			})
 			eventually(t, "a message to arrive", func() bool {
 				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 				defer cancel()

@@ -46,7 +46,7 @@ func TestPause(t *testing.T) {
 					return nil
 				})
 			}()
-			sendAll(t, p, values)
+			sendAll(t, p, values[:150])
 			eventually(t, "some", func() bool { return seen.len() > 20 })
 			if err := consumer.Pause(timeout(t, 30*time.Second)); err != nil {
 				t.Fatal(err)
@@ -55,8 +55,9 @@ func TestPause(t *testing.T) {
 				t.Errorf("%d handlers at work in a pause", n)
 			}
 			at := seen.len()
+			sendAll(t, p, values[150:])
 			time.Sleep(200 * time.Millisecond)
-			if n := seen.len(); n != at || n == len(values) {
+			if n := seen.len(); n != at {
 				t.Errorf("%d messages handled, %d before the pause", n, at)
 			}
 			if err := consumer.Pause(t.Context()); err != nil { // once more

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -217,25 +218,28 @@ func (r *partitionReader) seek(ctx context.Context, t time.Time) error {
 }
 
 // seekOnce asks the broker for the place. It is no place to read on from: a seek makes the client reconnect, and a seek that fails
-// leaves the client's reader paused. Where nothing comes although something is there, it returns nil: the place is within a message
-// in chunks.
+// leaves the client's consumer paused. A reader of the client's would do too, but for a data race between that and Next. Where nothing
+// comes although something is there, it returns nil: the place is within a message in chunks.
 func (r *partitionReader) seekOnce(ctx context.Context, t time.Time) (MessageID, error) {
 	what := "seeking " + r.partition.name
-	options := r.options
-	options.StartMessageID, options.StartMessageIDInclusive, options.ReceiverQueueSize = pulsar.EarliestMessageID(), true, 1
-	reader, err := open(ctx, r.client, what,
-		func() (pulsar.Reader, error) { return r.client.pulsar.CreateReader(options) }, pulsar.Reader.Close)
+	options := pulsar.ConsumerOptions{
+		Topic: r.partition.name, SubscriptionName: fmt.Sprintf("pulsarx-%016x", rand.Uint64()), SubscriptionMode: pulsar.NonDurable,
+		SubscriptionInitialPosition: pulsar.SubscriptionPositionEarliest, ReadCompacted: r.options.ReadCompacted, ReceiverQueueSize: 1,
+		Decryption: r.options.Decryption,
+	}
+	consumer, err := open(ctx, r.client, what,
+		func() (pulsar.Consumer, error) { return r.client.pulsar.Subscribe(options) }, pulsar.Consumer.Close)
 	if err != nil {
 		return nil, err
 	}
-	defer reader.Close()
+	defer consumer.Close()
 	if _, err = open(ctx, r.client, what,
-		func() (struct{}, error) { return struct{}{}, reader.SeekByTime(t) }, func(struct{}) {}); err != nil {
+		func() (struct{}, error) { return struct{}{}, consumer.SeekByTime(t) }, func(struct{}) {}); err != nil {
 		return nil, err
 	}
 	waiting, cancel := context.WithTimeout(ctx, r.patience())
 	defer cancel()
-	m, err := reader.Next(waiting)
+	m, err := consumer.Receive(waiting)
 	switch {
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -243,7 +247,7 @@ func (r *partitionReader) seekOnce(ctx context.Context, t time.Time) (MessageID,
 		return nil, nil
 	case err != nil:
 		return nil, clientError(what, r.client.options.URL, err)
-	case m.PublishTime().UnixMilli() < t.UnixMilli(): // it has reconnected once more
+	case m.PublishTime().UnixMilli() < t.UnixMilli(): // from before the seek, or it has reconnected once more
 		return nil, fmt.Errorf("pulsarx: %s: %w", what, errReaderLost)
 	}
 	return m.ID(), nil

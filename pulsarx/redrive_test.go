@@ -55,6 +55,7 @@ func raws(t *testing.T, c *pulsarx.Client, topic, subscription string, n int) []
 func TestRedrive(t *testing.T) {
 	for name, connect := range servers {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := connect(t)
 			c, topic := s.client(t), topic(t)
 			at := time.UnixMilli(1700000000123)
@@ -82,7 +83,7 @@ func TestRedrive(t *testing.T) {
 				t.Errorf("without an order: %v", err)
 			}
 			options := pulsarx.RedriveOptions{
-				Topic: topic + "-s-DLQ", Order: pulsarx.RedriveGuarded, Quiet: time.Second,
+				Topic: topic + "-s-DLQ", Order: pulsarx.RedriveGuarded, Quiet: 3 * time.Second,
 				Filter: func(l pulsarx.DeadLetter, r pulsarx.Raw) bool {
 					if l.Topic != topic || r.Key != "k" || r.Properties[pulsarx.DeadLetterReason] != "" {
 						t.Errorf("the filter gets %+v %+v", l, r)
@@ -289,6 +290,7 @@ func TestRedriveBusy(t *testing.T) {
 func TestRedriveForeign(t *testing.T) {
 	for name, connect := range servers {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := connect(t)
 			c, topic := s.client(t), topic(t)
 			dlq := topic + "-dead"
@@ -306,7 +308,7 @@ func TestRedriveForeign(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			options := pulsarx.RedriveOptions{Topic: dlq, Order: pulsarx.RedriveForced, Quiet: time.Second}
+			options := pulsarx.RedriveOptions{Topic: dlq, Order: pulsarx.RedriveForced, Quiet: 3 * time.Second}
 			if got, err := pulsarx.Redrive(t.Context(), c, options); err != nil || got != (pulsarx.RedriveResult{Moved: 1, Unknown: 1}) {
 				t.Errorf("redrive: %+v, %v", got, err)
 			}

@@ -105,7 +105,7 @@ func (r *run[T]) flow(ctx, handling context.Context) error {
 	quiet := time.NewTicker(quietAfter)
 	defer quiet.Stop()
 	heard := true
-	for {
+	for ctx.Err() == nil { // or a result that comes with its end might be followed by more work
 		messages, wake := r.next(handling)
 		heard = heard || messages == nil
 		timer.Reset(wake)
@@ -134,6 +134,7 @@ func (r *run[T]) flow(ctx, handling context.Context) error {
 		case <-r.c.pauses.changed:
 		}
 	}
+	return nil
 }
 
 // next hands out what is due. It returns where messages come from, nil while none are received, and in how long there is more to do

@@ -256,7 +256,7 @@ func (s *script) compareStats(line string) {
 	parts := strings.SplitN(line, " ", 3)
 	want, got := parts[1]+" "+parts[2], ""
 	for start := time.Now(); got != want; time.Sleep(5 * time.Millisecond) {
-		if time.Since(start) > patience/4 {
+		if time.Since(start) > patience {
 			s.t.Fatalf("statistics of %s:\n got %s\nwant %s", parts[0], differing(got, want), differing(want, got))
 		}
 		status, body := s.target.admin("GET", topicPath(s.fill(parts[0]))+"/stats?getPreciseBacklog=true", "")
