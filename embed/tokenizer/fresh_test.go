@@ -3,8 +3,8 @@ package tokenizer_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
-	"math/rand/v2"
 	"os"
 	"strconv"
 	"testing"
@@ -12,15 +12,11 @@ import (
 	"github.com/tidemark-go/tidemark/internal/servicetest"
 )
 
-// TestFresh lets the original answer for files of a random seed, and compares texts that nobody has seen before: models that it
-// trains, in the layouts that are in use, and random models with random parts around. TIDEMARK_SEED gives the seed of a run that failed.
+// TestFresh lets the original answer for files of a seed, TIDEMARK_SEED or 1, and compares texts that nobody has seen before: models that
+// it trains, in the layouts that are in use, and random models with random parts around.
 func TestFresh(t *testing.T) {
 	t.Parallel()
-	seed := os.Getenv("TIDEMARK_SEED")
-	if seed == "" {
-		seed = strconv.Itoa(rand.IntN(1e9))
-	}
-	t.Logf("TIDEMARK_SEED=%s", seed)
+	seed := cmp.Or(os.Getenv("TIDEMARK_SEED"), "1")
 	for _, run := range []struct {
 		script, size string
 		least        int // files

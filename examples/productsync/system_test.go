@@ -420,7 +420,7 @@ func TestRealSystem(t *testing.T) {
 
 	conn := s.connect(t)
 	defer conn.Close(context.WithoutCancel(t.Context()))
-	c := newChanger(conn, rand.Uint64())
+	c := newChanger(conn, 1)
 	for i := range statements {
 		if err := c.step(t.Context()); err != nil {
 			t.Fatalf("statement %d: %v", i, err)
@@ -456,7 +456,7 @@ func TestKilled(t *testing.T) {
 	s.openStore(t)
 	conn := s.connect(t)
 	defer conn.Close(context.WithoutCancel(t.Context()))
-	c := newChanger(conn, rand.Uint64())
+	c := newChanger(conn, 2)
 	const poison = `{"op":"c","after":{"product_id":"not a number"}`
 
 	program := s.start(t)

@@ -38,33 +38,14 @@ func Java(tb testing.TB, project, class string, args ...string) []byte {
 // javaBuild returns the folder that the project is built in, and builds it when it is not.
 func javaBuild(tb testing.TB, project string) string {
 	tb.Helper()
-	folder := filepath.Join(cacheFolder(tb), "maven", filepath.Base(project)+"-"+folderDigest(tb, project))
-	if _, err := os.Stat(folder); err == nil {
-		return folder
-	}
-	if os.Getenv("REQUIRE_SERVICES") != "1" {
-		tb.Skipf("needs %s, built by Maven: runs with REQUIRE_SERVICES=1", project)
-	}
-	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
-		tb.Fatal(err)
-	}
-	work, err := os.MkdirTemp(filepath.Dir(folder), ".building-*") // beside the folder, so that it is there whole or not at all
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer func() { _ = os.RemoveAll(work) }()
-	mvn := exec.CommandContext(tb.Context(), "mvn", "-q", "-B", "-f", project, "-Dbuild.folder="+work, "compile",
-		"dependency:build-classpath", "-Dmdep.outputFile="+filepath.Join(work, "classpath.txt"))
-	mvn.Env = append(os.Environ(), "JAVA_HOME="+filepath.Dir(filepath.Dir(javaCommand(tb))))
-	if out, err := mvn.CombinedOutput(); err != nil {
-		tb.Fatalf("mvn in %s: %v\n%s", project, err, out)
-	}
-	if err := os.Rename(work, folder); err != nil {
-		if _, err2 := os.Stat(folder); err2 != nil { // else another test was faster
-			tb.Fatal(err)
-		}
-	}
-	return folder
+	name := filepath.Join("maven", filepath.Base(project)+"-"+folderDigest(tb, project))
+	return install(tb, name, project+", built by Maven", func(work string) *exec.Cmd {
+		// With -U what could not be fetched is asked for again.
+		mvn := exec.CommandContext(tb.Context(), "mvn", "-q", "-B", "-U", "-f", project, "-Dbuild.folder="+work, "compile",
+			"dependency:build-classpath", "-Dmdep.outputFile="+filepath.Join(work, "classpath.txt"))
+		mvn.Env = append(os.Environ(), "JAVA_HOME="+filepath.Dir(filepath.Dir(javaCommand(tb))))
+		return mvn
+	})
 }
 
 // folderDigest identifies the files of a folder.

@@ -237,16 +237,23 @@ func get(ctx context.Context, url string, out any) error {
 	return json.NewDecoder(resp.Body).Decode(out)
 }
 
-// freePorts returns the first of n ports in a row on which nothing listens. They are below those that systems give to connections, so
-// that none of these takes one between two starts of a server.
+// freePorts returns the first of n ports in a row, 31 at most, on which nothing listens and which no other test of any process gets: the port
+// before them is taken until the end of the test. They are below those that systems give to connections, so that none of these takes one
+// between two starts of a server.
 func freePorts(tb testing.TB, n int) int {
 	tb.Helper()
-	const lowest, highest = 20_000, 32_000
+	const lowest, highest, block = 20_000, 32_000, 32
 	for range 1000 {
-		first := lowest + rand.IntN(highest-lowest-n)
-		if free(tb, first, n) {
-			return first
+		first := lowest + block*rand.IntN((highest-lowest)/block)
+		taken := listen(tb, first)
+		if taken == nil {
+			continue
 		}
+		if free(tb, first+1, n) {
+			tb.Cleanup(func() { _ = taken.Close() })
+			return first + 1
+		}
+		_ = taken.Close()
 	}
 	tb.Fatalf("no %d ports in a row are free", n)
 	return 0
@@ -255,11 +262,21 @@ func freePorts(tb testing.TB, n int) int {
 func free(tb testing.TB, first, n int) bool {
 	tb.Helper()
 	for port := first; port < first+n; port++ {
-		listener, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:"+strconv.Itoa(port))
-		if err != nil {
+		listener := listen(tb, port)
+		if listener == nil {
 			return false
 		}
 		_ = listener.Close()
 	}
 	return true
+}
+
+// listen returns nil where the port is in use.
+func listen(tb testing.TB, port int) net.Listener {
+	tb.Helper()
+	listener, err := (&net.ListenConfig{}).Listen(tb.Context(), "tcp", "127.0.0.1:"+strconv.Itoa(port))
+	if err != nil {
+		return nil
+	}
+	return listener
 }

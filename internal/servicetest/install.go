@@ -1,0 +1,85 @@
+package servicetest
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// attempts is how often an installation is tried, with pauses of a second, two, four ... between: registries break off at times.
+const attempts = 6
+
+// install returns the folder name of the cache. Where it is not there the command of fill makes it, or the test is skipped by what it needs,
+// as Env says. Tests that want the same at once, also of different packages, wait for the one that makes it; the folder is there whole or
+// not at all.
+func install(tb testing.TB, name, what string, fill func(work string) *exec.Cmd) string {
+	tb.Helper()
+	folder := filepath.Join(cacheFolder(tb), name)
+	if there(folder) {
+		return folder
+	}
+	if os.Getenv("REQUIRE_SERVICES") != "1" {
+		tb.Skipf("needs %s: runs with REQUIRE_SERVICES=1", what)
+	}
+	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
+		tb.Fatal(err)
+	}
+	lock, err := os.OpenFile(filepath.Dir(folder)+".lock", os.O_CREATE|os.O_RDWR, 0o644)
+	if err == nil {
+		defer func() { _ = lock.Close() }() // which unlocks
+		err = lockFile(lock)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for attempt := 1; !there(folder); attempt++ {
+		out, err := makeFolder(folder, fill)
+		if err == nil {
+			break
+		}
+		if attempt == attempts {
+			tb.Fatalf("install %s: %v\n%s", what, err, out)
+		}
+		tb.Logf("install %s, to be tried again: %v\n%s", what, err, out)
+		time.Sleep(time.Second << (attempt - 1))
+	}
+	return folder
+}
+
+// makeFolder has the command of fill make a folder beside the one that is wanted, and renames it.
+func makeFolder(folder string, fill func(work string) *exec.Cmd) (out []byte, err error) {
+	work, err := os.MkdirTemp(filepath.Dir(folder), ".installing-*")
+	if err != nil {
+		return nil, err
+	}
+	if out, err = fill(work).CombinedOutput(); err == nil {
+		err = os.Rename(work, folder)
+	}
+	return out, errors.Join(err, os.RemoveAll(work))
+}
+
+func there(folder string) bool {
+	_, err := os.Stat(folder)
+	return err == nil
+}
+
+// cacheFolder is where what is downloaded stays: TIDEMARK_CACHE, else tidemark in the user's cache folder.
+func cacheFolder(tb testing.TB) string {
+	tb.Helper()
+	folder := os.Getenv("TIDEMARK_CACHE")
+	if folder == "" {
+		user, err := os.UserCacheDir()
+		if err != nil {
+			tb.Fatal(err)
+		}
+		folder = filepath.Join(user, "tidemark")
+	}
+	folder, err := filepath.Abs(folder)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return folder
+}
