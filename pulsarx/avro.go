@@ -58,7 +58,8 @@ func Avro[T any]() AvroCodec[T] {
 // not have is not read, and written as its default. A field may be of any type that Avro's documentation names for its schema, and of
 // type any: it holds bool, int64, float64, string, []byte, time.Time, time.Duration, json.Number (of a decimal), []any or
 // map[string]any, which T itself may be. A union reads into any, into a type that all its branches read into, behind a pointer where
-// it has null, and into a struct with OneOf.
+// it has null, and into a struct with OneOf. A value is written as the branch that it is by nature, the first of several: text is no
+// bytes, a time of day no date, and a map no record that has not all of its entries, unless no other branch takes it.
 func AvroSchema[T any](text string) AvroCodec[T] {
 	return AvroCodec[T]{&avroReader{typ: reflect.TypeFor[T](), text: func() ([]byte, error) { return []byte(text), nil }}}
 }

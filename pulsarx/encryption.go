@@ -12,11 +12,15 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"sync"
 	"time"
+	"unsafe"
 
 	"github.com/apache/pulsar-client-go/pulsar"
 	"github.com/apache/pulsar-client-go/pulsar/crypto"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
 // Encryption gives the keys of end-to-end encryption, by name, as PEM: RSA keys, public ones as PKIX or in a certificate, private ones
@@ -177,13 +181,44 @@ func (c *messageCrypto) Decrypt(meta crypto.MessageMetadataSupplier, payload []b
 		if err == nil {
 			var text []byte
 			if text, err = key.open(meta.EncryptionParam(), payload); err == nil {
-				return text, nil
+				return measured(meta, text)
 			}
 		}
 		errs = append(errs, fmt.Errorf("key %q: %w", k.Name(), err))
 	}
 	return nil, errors.Join(errs...)
 }
+
+// measured gives a message that does not say how long its payload is a length. C++, and the clients built on it, leave it out where they do
+// not compress, and others say 0 of an empty payload: pulsar-client-go then goes on with what it has received, which is still encrypted,
+// and loses batches of it. The metadata is reached behind the interface, which has the keys alone.
+func measured(meta crypto.MessageMetadataSupplier, text []byte) ([]byte, error) {
+	supplier, _ := meta.(*crypto.MessageMetadata)
+	if supplier == nil || reflect.TypeOf(*supplier).NumField() != 1 {
+		return nil, errUnmeasured
+	}
+	field := reflect.ValueOf(supplier).Elem().Field(0)
+	inner, ok := reflect.NewAt(field.Type(), unsafe.Pointer(field.UnsafeAddr())).Elem().Interface().(proto.Message)
+	if !ok {
+		return nil, errUnmeasured
+	}
+	m := inner.ProtoReflect()
+	size, compression := m.Descriptor().Fields().ByName("uncompressed_size"), m.Descriptor().Fields().ByName("compression")
+	if size == nil || compression == nil {
+		return nil, errUnmeasured
+	}
+	if m.Get(size).Uint() > 0 {
+		return text, nil
+	}
+	if m.Get(compression).Enum() != 0 { // of nothing at all
+		text = []byte{}
+		m.Clear(compression)
+	}
+	m.Set(size, protoreflect.ValueOfUint32(uint32(max(len(text), 1)))) // what is not compressed is taken as it is, whatever its length
+	return text, nil
+}
+
+var errUnmeasured = errors.New("pulsar-client-go has other metadata than that of v0.21.0")
 
 // open decrypts a payload. The length of the nonce comes with the message.
 func (k *dataKey) open(nonce, payload []byte) ([]byte, error) {

@@ -1,6 +1,7 @@
 package avro_test
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -576,4 +577,48 @@ func FuzzDecode(f *testing.F) {
 			t.Fatalf("%q of %s became %v and then %q: %v", data, schema, v, again, err)
 		}
 	})
+}
+
+// TestUnionBranches: a value without a type of its own is written as the branch that it is by nature, not as an earlier one that takes it.
+func TestUnionBranches(t *testing.T) {
+	const (
+		micros  = `{"type":"long","logicalType":"timestamp-micros"}`
+		decimal = `{"type":"bytes","logicalType":"decimal","precision":4,"scale":2}`
+		first   = `{"type":"record","name":"First","fields":[{"name":"a","type":"int","default":7}]}`
+		second  = `{"type":"record","name":"Second","fields":[{"name":"a","type":"int","default":0},{"name":"b","type":"int"}]}`
+	)
+	noon := time.Date(2024, 5, 6, 12, 0, 0, 0, time.UTC)
+	for _, c := range []struct {
+		union string
+		value any
+		want  int64
+	}{
+		{`["bytes","string"]`, "s", 1},
+		{`["bytes","string"]`, []byte("s"), 0},
+		{`["string","bytes"]`, []byte("s"), 1},
+		{`["string",{"type":"enum","name":"E","symbols":["A"]}]`, "A", 0},
+		{`["float","double"]`, 1.5, 1},
+		{`["int","long"]`, int64(1 << 40), 1},
+		{`[{"type":"int","logicalType":"date"},` + micros + `]`, noon, 1},
+		{`[{"type":"int","logicalType":"date"},"string"]`, noon, 0},
+		{`[{"type":"int","logicalType":"time-millis"},{"type":"long","logicalType":"time-micros"}]`, time.Microsecond, 1},
+		{`["string",` + decimal + `]`, json.Number("1.25"), 1},
+		{`[` + decimal + `,"string"]`, "1.25", 1},
+		{`["null",` + first + `,` + second + `]`, map[string]any{"b": int64(1)}, 2},
+		{`[` + second + `,` + first + `]`, map[string]any{"a": int64(1)}, 1},
+		{`["null",` + first + `]`, map[string]any{"a": int64(1), "unknown": 1}, 1},
+	} {
+		s, err := avro.Parse([]byte(c.union), true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := avro.NewEncoder(s, reflect.TypeFor[any]())
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := avro.Encode(x, nil, c.value)
+		if got, _ := binary.Varint(out); err != nil || got != c.want {
+			t.Errorf("%v in %s: branch %d, %v", c.value, c.union, got, err)
+		}
+	}
 }

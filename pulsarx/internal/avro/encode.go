@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"unicode/utf8"
@@ -148,7 +149,7 @@ func (w *writer) value(s *Schema, t reflect.Type) (encodeFunc, error) {
 	return encode, err
 }
 
-// union writes nil as null, and anything else as the first branch that its type and value fit.
+// union writes nil as null, and anything else as the branch that its type and value fit best, the first of several.
 func (w *writer) union(s *Schema, t reflect.Type) (encodeFunc, error) {
 	if err := fits(s, t); err != nil {
 		return nil, err
@@ -160,21 +161,8 @@ func (w *writer) branches(s *Schema, t reflect.Type) (encodeFunc, error) {
 	if IsOneOf(t) {
 		return w.oneOf(s, t)
 	}
-	branches := make([]encodeFunc, len(s.Branches))
-	var failed error
-	some := false
-	for i, branch := range s.Branches {
-		if branch.Kind == Null {
-			continue
-		}
-		encode, err := w.value(branch, t)
-		if err != nil {
-			failed = err
-			continue
-		}
-		some, branches[i] = true, encode
-	}
-	if !some && (failed != nil || s.null < 0) {
+	branches, failed := w.candidates(s, t)
+	if len(branches) == 0 && (failed != nil || s.null < 0) {
 		return nil, failed
 	}
 	null, isNil := s.null, nilTest(t)
@@ -184,18 +172,82 @@ func (w *writer) branches(s *Schema, t reflect.Type) (encodeFunc, error) {
 			return nil
 		}
 		start, depth, err := len(e.out), e.depth, errors.New("no branch of the union takes the value")
-		for i, encode := range branches {
-			if encode == nil {
-				continue
+		for _, whole := range [...]bool{true, false} { // a record without some of a map's entries only where no other branch has them
+			for _, b := range branches {
+				if b.takesWhole(p) != whole {
+					continue
+				}
+				e.long(int64(b.index))
+				if err = b.encode(e, p); err == nil {
+					return nil
+				}
+				e.out, e.depth = e.out[:start], depth
 			}
-			e.long(int64(i))
-			if err = encode(e, p); err == nil {
-				return nil
-			}
-			e.out, e.depth = e.out[:start], depth
 		}
 		return err
 	}, nil
+}
+
+// candidate is a branch of a union that a Go type may be written as.
+type candidate struct {
+	index  int
+	encode encodeFunc
+	rank   int
+	fields map[string]bool // of a record that is written from the map at
+	at     reflect.Type
+}
+
+// candidates are the branches that a t may be written as: those that are read as a t by nature first, so that text is no bytes and a time
+// no date where the union has both. The error is of one that is none.
+func (w *writer) candidates(s *Schema, t reflect.Type) (all []candidate, failed error) {
+	for i, branch := range s.Branches {
+		if branch.Kind == Null {
+			continue
+		}
+		encode, err := w.value(branch, t)
+		if err != nil {
+			failed = err
+			continue
+		}
+		c := candidate{index: i, encode: encode, rank: strangeness(branch, t)}
+		if branch.Kind == Record && t.Kind() == reflect.Map {
+			c.at, c.fields = t, make(map[string]bool, len(branch.Fields))
+			for _, f := range branch.Fields {
+				c.fields[f.Name] = true
+			}
+		}
+		all = append(all, c)
+	}
+	slices.SortStableFunc(all, func(a, b candidate) int { return a.rank - b.rank })
+	return all, failed
+}
+
+// strangeness is 0 where s is read as a t by nature, more where another schema would fit better.
+func strangeness(s *Schema, t reflect.Type) int {
+	for t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
+	by := natural(s)
+	switch ofItsOwn := by == numberType || by == timeType || by == durationType; {
+	case s.Logical == Date, s.Logical == TimeMillis, s.Kind == Float && t.Kind() == reflect.Float64: // which keep less than others
+		return 1
+	case by == t, by.Kind() == t.Kind() && !ofItsOwn && t != numberType && t != durationType:
+		return 0
+	}
+	return 2
+}
+
+// takesWhole says whether nothing of the value is left out.
+func (c *candidate) takesWhole(p unsafe.Pointer) bool {
+	if c.fields == nil {
+		return true
+	}
+	for entries := reflect.NewAt(c.at, p).Elem().MapRange(); entries.Next(); {
+		if !c.fields[entries.Key().String()] {
+			return false
+		}
+	}
+	return true
 }
 
 // nilTest says whether a t is nil.
