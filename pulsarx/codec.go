@@ -25,6 +25,11 @@ type Decoder[T any] interface {
 // Codec decodes and encodes. Encode appends to dst, and does not keep it. Schema is asked once, by NewProducer, which registers it with
 // the topic, and by NewConsumer, so that a bad one fails there and not message by message. A tombstone, whose Raw.Value is nil, never
 // reaches a codec of this package: its message has the zero Value and Tombstone set.
+//
+// A consumer sends no schema of its own to the broker: it takes the messages as bytes, and asks for the schema of each message's writer
+// over the broker's own protocol, without the admin interface. While the registry does not answer, the keys concerned wait. Avro is
+// compiled, from the writer's schema, the reader's and the Go type, once for each writer: a message of an older schema is decoded as fast
+// as one of the same. JSON and Protobuf resolve by their own rules: by names, and by field numbers.
 type Codec[T any] interface {
 	Decoder[T]
 	Encode(dst []byte, v T) ([]byte, error)

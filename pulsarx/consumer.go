@@ -10,6 +10,47 @@ import (
 )
 
 // Consumer hands the messages of a subscription to a handler; see Run.
+//
+// It subscribes to all partitions of its topics, or of those that match a pattern, and looks for new ones every
+// ConsumerOptions.Discovery; one that cannot be subscribed to yet stops no other. Pause stops the handler and, when the prefetch is full,
+// the flow from the broker.
+//
+// # When a message comes again
+//
+// A message is delivered again after a crash of the consumer, after a handler outlived DrainTimeout, and after a crash of the broker
+// that lost an acknowledgement it had confirmed. When the connection breaks, the broker sends again what is not acknowledged yet;
+// messages that are still held here are recognised and not handled twice. So are those acknowledged a moment ago, which has a side
+// effect: when a subscription is reset to an earlier position under a running consumer, the last messages that it acknowledged
+// (at most ReceiverQueue and 256 a partition, and none after a second without traffic) are passed over. Stop consumers first.
+//
+// With Failover, a consumer that joins may be made the active one of a partition at once: what the one before it still holds, both
+// handle. A broker waits for that before it sends (activeConsumerFailoverDelayTimeMillis, 1 s by default). While two consumers of a
+// Key_Shared subscription change places after a lost connection, a message may be handled by the old one and delivered to the new one.
+//
+// # Attempts and dead letters
+//
+// Attempts are counted by the consumer that makes them, with every type of subscription: a message begins anew after its consumer
+// was restarted or has lost it to another one. The broker's own count of deliveries is no help: only Shared and KeyShared have one, and
+// it counts messages that were prefetched and never handled. Each dead letter is a warning in ClientOptions.Logger, with its topic,
+// message id, reason and attempts; the error's text, which may quote the message, is on the letter ([DeadLetterReason] and the constants
+// beside it), and in the span of its handler.
+//
+// # Delay
+//
+// A message waits for its handler up to MaxDelay, and for nothing else of this package's while a worker is free: neither for the
+// acknowledgement of its key's last message nor for other keys. A broker that has sent all it has looks for new messages every
+// managedLedgerNewEntriesCheckDelayInMillis, 10 ms by default; where that counts, set it lower in the broker's configuration.
+//
+// # Memory
+//
+// A consumer holds at most
+//
+//	MaxInFlight + 256 + partitions * (ReceiverQueue + a batch of the producer)
+//
+// messages, however slow its handler is: the flow at the broker stops there. To each come about 400 bytes beside its own, and 40 bytes
+// for each entry among as many that were acknowledged last. Until a broker has seen how large the batches of a topic are it takes an
+// entry for a message: its first read, of 100 entries and 5 MiB by default (dispatcherMaxReadBatchSize, dispatcherMaxReadSizeBytes),
+// comes on top once. A key that is tried again for ever keeps its messages in flight; DeadLetterPolicy.MaxAttempts bounds that.
 type Consumer[T any] struct {
 	client   *Client
 	decoder  Decoder[T]

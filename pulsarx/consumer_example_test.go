@@ -74,3 +74,66 @@ func ExampleRedrive() {
 	// moved 1, 1 stay
 	// the topic's last message: 3 books
 }
+
+// A table view: the last value of each key, first from what the topic holds and then from what comes. The subscription is there before
+// the replay, so that nothing is missed in between, and what is seen twice is the same.
+func ExampleReplay_tableView() {
+	ctx, stop := context.WithCancel(context.Background())
+	broker, client := start()
+	defer broker.Close()
+	defer client.Close(context.Background())
+	prices, err := pulsarx.NewProducer(ctx, client, pulsarx.Int64(), pulsarx.ProducerOptions[int64]{Topic: "prices"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer prices.Close(context.Background())
+	set := func(key string, price int64) {
+		if _, err := prices.Send(ctx, price, pulsarx.Key(key)); err != nil {
+			log.Fatal(err)
+		}
+	}
+	set("mug", 24)
+	set("lamp", 39)
+	set("mug", 22)
+
+	news, err := pulsarx.NewConsumer(ctx, client, pulsarx.Int64(), pulsarx.ConsumerOptions{
+		Topics: []string{"prices"}, Subscription: "view-7", Type: pulsarx.Exclusive, InitialPosition: pulsarx.FromLatest, Workers: 1,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	view := map[string]int64{}
+	see := func(_ context.Context, batch []pulsarx.Message[int64]) error {
+		for _, m := range batch {
+			if view[m.Key] = m.Value; m.Tombstone {
+				delete(view, m.Key)
+			}
+		}
+		return nil
+	}
+	err = pulsarx.Replay(ctx, client, pulsarx.Int64(), pulsarx.ReplayOptions{Topics: []string{"prices"}, Compacted: true}, see)
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(view)
+
+	set("chair", 120)
+	if _, err := prices.SendTombstone(ctx, "lamp"); err != nil {
+		log.Fatal(err)
+	}
+	err = news.Run(ctx, func(ctx context.Context, batch []pulsarx.Message[int64]) error {
+		defer func() {
+			if view["chair"] > 0 && view["lamp"] == 0 {
+				stop()
+			}
+		}()
+		return see(ctx, batch)
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(view)
+	// Output:
+	// map[lamp:39 mug:22]
+	// map[chair:120 mug:22]
+}

@@ -1,4 +1,4 @@
-// Package pulsarx is typed Apache Pulsar: producers, an ordered consume loop, and replay, on top of pulsar-client-go.
+// Package pulsarx is typed Apache Pulsar: producers, an ordered consume loop, replay and stateful processing, on top of pulsar-client-go.
 //
 //	client, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: "pulsar://localhost:6650"})
 //	orders, err := pulsarx.NewProducer(ctx, client, pulsarx.Avro[Order](), pulsarx.ProducerOptions[Order]{
@@ -9,6 +9,8 @@
 //	})
 //	err = consumer.Run(ctx, func(ctx context.Context, batch []pulsarx.Message[Order]) error { ... })
 //
+// Package topology declares tenants, topics and policies; package pulsartest is a broker in the test's process.
+//
 // # Values and schemas
 //
 // A [Codec] encodes and decodes, in each of Pulsar's schemas:
@@ -18,29 +20,70 @@
 //	PROTOBUF_NATIVE    ProtobufNative; PROTOBUF, the older one: Protobuf
 //	KEY_VALUE          KeyValueInline and KeyValueSeparated, over two other codecs
 //	BOOLEAN, INT8 ...  Bool, Int8, Int16, Int32, Int64, Float, Double
-//	STRING, BYTES      String and Bytes
+//	STRING, BYTES      String and Bytes, without a schema
 //
-// [Any] decodes all of them, and Java's dates and times, without knowing the type beforehand.
+// [Any] decodes all of them without knowing the type beforehand. A [Decoder] that is no codec, such as cdc's through [DecodeFunc], gets
+// the message as [Raw], with its writer's schema.
 //
-// A producer registers its codec's schema with the topic, and an incompatible one is [ErrIncompatibleSchema] before anything is sent. A
-// consumer sends no schema: it takes the messages as bytes, looks the schema of each message's writer up, once a version, over the
-// broker's own protocol (no admin interface is needed), and decodes with it. While the registry does not answer, the keys concerned
-// wait. A schema that cannot be parsed or resolved is an error of the messages that have it, which go to the dead letters; no more.
-// A [Decoder] that is no codec, such as cdc's through [DecodeFunc], gets the message as [Raw], with the writer's schema in it.
-//
-// Avro is compiled, from the writer's schema, the reader's and the Go type, once for each writer: a message of an older schema is
-// decoded as fast as one of the same. JSON and Protobuf resolve by their own rules: by names, and by field numbers.
+// A producer registers its codec's schema with the topic; an incompatible one is [ErrIncompatibleSchema] before anything is sent. A
+// consumer looks up the schema of each message's writer, once a version, and resolves it to its own type: fields that came, went, moved
+// or have another name or width. A schema that cannot be parsed or resolved is an error of the messages that have it; no more.
+// [Client.Schemas] lists, uploads, tests and rolls back schemas.
 //
 // # Producing
 //
 // A [Producer] gives every message exactly one outcome, also when it is closed, the broker is lost, the topic is terminated or a message
-// is too large ([ErrClosed], [ErrSendTimeout], [ErrTopicTerminated], [ErrMessageTooLarge]); where the client forgets a producer, it is
-// made anew. All messages of a key go to one partition, the one that Java and Python choose. [Batching] has four presets, and keeps
-// keys apart so that Key_Shared subscriptions keep their order. A full queue makes senders wait, or is [ErrQueueFull] with FailWhenFull.
-// [DeliverAfter], [OrderingKey], [SequenceID] and others are options of a message.
+// is too large ([ErrClosed], [ErrSendTimeout], [ErrTopicTerminated], [ErrMessageTooLarge]). All messages of a key go to one partition,
+// the one that Java and Python choose. [Batching] has four presets, and keeps keys apart so that Key_Shared subscriptions keep their
+// order. A full queue makes senders wait, or is [ErrQueueFull] with FailWhenFull. [DeliverAfter], [OrderingKey], [SequenceID] and others
+// are options of a message.
 //
 // Transactions are not offered: with pulsar-client-go v0.21.0 and Pulsar 4.0.8 a message of an aborted transaction is delivered. What
 // works is ProducerOptions.Deduplicate: messages that their source numbers are stored once, however often they are sent.
+//
+// # Consuming
+//
+// [Consumer.Run] hands batches to a handler from several goroutines. A message is acknowledged after its handler has succeeded. One key
+// is worked on in the topic's order by one goroutine at a time; a failed message is tried again in its place, while other keys go on.
+// What cannot be handled goes to the dead-letter topic with its original bytes and the reason ([ParseDeadLetter] reads it, [Redrive]
+// moves it back). An error says what it is by its methods: Permanent() bool (see [Permanent]) and ItemErrors() []error (see
+// [BatchError]). Delivery is at least once: handlers are idempotent. [Consumer] says when a message comes twice, how long one waits, and
+// how much memory is held.
+//
+// The order is per key and partition: growing a topic's partitions moves keys, and for the messages of that moment there is none.
+//
+// # Replay and state
+//
+// [Replay] hands a handler what topics hold, from a time, a message or the beginning, to the end that they had when it began: for a
+// model's training data, a new index, or a second look at yesterday. What it could not read is an error.
+//
+// [RunStateful] gives each partition to a [Processor] of its own, in order and one message at a time, keeps what that remembers in
+// checkpoints, and publishes what it emits once, however often processes die. [ReplayStateful] gives the same processors what a topic
+// holds. A [TopicStore] keeps checkpoints in compacted topics, where every machine finds them; a [DirStore] in a folder of one machine.
+//
+// # Security
+//
+// ClientOptions.Auth says who the client is: [TokenFile], [TokenFunc], [CertificateFiles], [OAuth2], [Athenz] and [Basic]; secrets come
+// from files or functions and change without a restart. TLS and listener names are in ClientOptions.Pulsar; the URL may be a
+// proxy's. [Encryption] encrypts payloads end to end. Secrets and payloads reach no log.
+//
+// # Coming from another client
+//
+// What pulsar-client-go, Spring for Pulsar and franz-go have, and where it is here:
+//
+//	Receive and Ack, a listener, PollFetches     Consumer.Run: returning nil acknowledges
+//	batch receive                                ConsumerOptions.MaxBatch and MaxDelay
+//	Nack, ReconsumeLater, an error handler       an error of the handler: tried again in place, or Permanent
+//	an ack timeout                               none: a message is in a handler, waits for one, or comes again after a crash
+//	concurrency                                  ConsumerOptions.Workers, and as many processes as you like
+//	Reader, seek, reset of offsets               Replay, from a time or a Position
+//	a table view, a group table                  NewConsumer FromLatest, Replay with Compacted, then Run; or RunStateful
+//	PulsarTemplate, ProduceSync, Produce         Producer.Send and SendAsync, with a callback
+//	transactions, exactly once                   ProducerOptions.Deduplicate, RunStateful
+//	stopping, a rebalance                        the end of Run's context, or Close: handlers finish, what is done is acknowledged
+//	lists of topics, other admin calls           package topology, and Client.Admin
+//	readiness, health                            NewProducer and NewConsumer fail where the broker does not answer; then the metrics
+//	MockConsumer, EmbeddedKafka, kfake           package pulsartest
 //
 // # Non-persistent topics
 //
@@ -52,95 +95,6 @@
 //
 // pulsarx.producer.dropped counts what the broker confirmed and dropped, [Client.DropRates] and [Client.ObserveDrops] ask for the rates of
 // a topic, and a [Sampler] sends a share of the values and gives one up rather than wait.
-//
-// # Security
-//
-// ClientOptions.Auth says who the client is: [TokenFile], [TokenFunc], [CertificateFiles], [OAuth2], [Athenz] and [Basic]; secrets come
-// from files or functions and change without a restart. TLS is in ClientOptions.Pulsar. [Encryption] encrypts payloads end to end; keys,
-// properties and times of messages stay readable, and dead letters of messages that were decrypted are written unencrypted. What cannot be
-// decrypted waits for its key, or is [ErrDecryption]. Secrets and payloads reach no log.
-//
-// # Order, retries and dead letters
-//
-// [Consumer.Run] says what a consumer guarantees: messages are acknowledged after their handler has succeeded, one key is worked on
-// in the topic's order by one goroutine at a time, a failed message is tried again in its place while other keys go on, and what
-// cannot be handled goes to the dead-letter topic with its original bytes, key, properties, event time and schema, and with the
-// reason in further properties ([DeadLetterReason] and the constants beside it, which [ParseDeadLetter] reads). An error says what it
-// is by its methods: Permanent() bool (see [Permanent]) and ItemErrors() []error (see [BatchError]). [Redrive] moves dead letters back.
-//
-// Attempts are counted by the consumer that makes them, with every type of subscription: a message begins anew after its consumer
-// was restarted or has lost it to another one. The broker's own count of deliveries is no help: only Shared and KeyShared have one, and
-// it counts messages that were prefetched and never handled. Each dead letter is a warning in ClientOptions.Logger, with its topic,
-// message id, reason and attempts; the error's text, which may quote the message, is on the letter, and in the span of its handler.
-//
-// A message is delivered again after a crash of the consumer, after a handler outlived DrainTimeout, and after a crash of the broker
-// that lost an acknowledgement it had confirmed. When the connection breaks, the broker sends again what is not acknowledged yet;
-// messages that are still held here are recognised and not handled twice. So are those acknowledged a moment ago, which has a side
-// effect: when a subscription is reset to an earlier position under a running consumer, the last messages that it acknowledged
-// (at most ReceiverQueue and 256 a partition, and none after a second without traffic) are passed over. Stop consumers first.
-//
-// A consumer subscribes to all partitions of its topics, or of those that match a pattern, and looks for new ones every
-// ConsumerOptions.Discovery; one that cannot be subscribed to yet stops no other. [Consumer.Pause] stops the handler and, when the
-// prefetch is full, the flow from the broker.
-//
-// The order is per key and partition: growing a topic's partitions moves keys, and for the messages of that moment there is none.
-// With Failover, a consumer that joins may be made the active one of a partition at once: what the one before it still holds, both
-// handle. A broker waits for that before it sends (activeConsumerFailoverDelayTimeMillis, 1 s by default).
-// While two consumers of a Key_Shared subscription change places after a lost connection, a message may be handled by the old one
-// and delivered to the new one; handlers are idempotent, as everywhere with at-least-once delivery.
-//
-// # Replay
-//
-// [Replay] hands a handler what topics hold, from a time, a message or the beginning, to the end that they had when it began: for a
-// model's training data, a new index, or a second look at yesterday. It reads partition by partition, or merged by event time, says
-// how far it is, and resumes from the text of a [Position]. What it could not read is an error. Pulsar-client-go's reader passes
-// over messages when it reconnects; a replay discards it then and reads on behind the last message with another one.
-//
-// # State
-//
-// [RunStateful] gives each partition to a [Processor] of its own, in order and one message at a time, and keeps what that remembers in
-// checkpoints: windows, counters, the last value of each key. What it emits is published once, however often processes die: numbered
-// under a name per partition, so that a namespace with deduplication drops what comes again. [ReplayStateful] gives the same
-// processors what a topic holds, for training data that equal what was served. Several processes share a topic's partitions; each
-// takes its state from the [CheckpointStore]. A turn with a partition ends with the first loss of a connection, and the next one
-// begins at the checkpoint, so that there is one way to begin and it is tested by every crash.
-//
-// StatefulOptions.Incremental writes to most checkpoints only what has changed, where the processor can say that.
-//
-// A [TopicStore] keeps checkpoints in compacted topics, where every machine finds them; a [DirStore] in a folder, for processes on one
-// machine. Both stream: a few chunks are in memory, whatever the state's size. Both refuse an owner that was replaced, and at no instant
-// is there half a checkpoint. The stages of a message, any of which may be the last one of a process:
-//
-//	worked on ──▶ outputs stored ──▶ checkpoint saved ──▶ acknowledged
-//	                    ╰── again from here, under the same numbers, which the broker drops
-//
-// # Delay
-//
-// A message waits for its handler up to MaxDelay, and for nothing else of this package's while a worker is free: neither for the
-// acknowledgement of its key's last message nor for other keys. A broker that has sent all it has looks for new messages every
-// managedLedgerNewEntriesCheckDelayInMillis, 10 ms by default; where that counts, set it lower in the broker's configuration.
-//
-// # Memory
-//
-// A consumer holds at most
-//
-//	MaxInFlight + 256 + partitions * (ReceiverQueue + a batch of the producer)
-//
-// messages, however slow its handler is: the flow at the broker stops there. To each come about 400 bytes beside its own, and 40 bytes
-// for each entry among as many that were acknowledged last. Until a broker has seen how large the batches of a topic are it takes an
-// entry for a message: its first read, of 100 entries and 5 MiB by default (dispatcherMaxReadBatchSize, dispatcherMaxReadSizeBytes),
-// comes on top once. A key that is tried again for ever keeps its messages in flight; DeadLetterPolicy.MaxAttempts bounds that. A
-// producer holds at most MaxPending messages a partition.
-//
-// # Evolving a schema
-//
-// [Client.Schemas] lists, gets, uploads, tests and rolls back schemas, and sets strategies; examples/evolution upgrades a producer under
-// running consumers. Which schemas a topic accepts beside each other is its strategy, else its namespace's, FULL by default: each of two
-// must read the other's messages, so that fields are added and dropped with defaults and never renamed. Pulsar's check does not look at
-// aliases: a field that is renamed, with an alias for its older name, needs a default too, and the strategy BACKWARD unless the old one
-// has a default as well; ALWAYS_COMPATIBLE takes the alias alone. Names of records do not matter to the broker or to [Avro]. Pulsar
-// 4.0.8 refuses names that Avro forbids, such as Outer$Inner; where an older broker has taken one, it is read. Of PROTOBUF_NATIVE it
-// compares the message's name alone, and of PROTOBUF nothing.
 //
 // # What pulsar-client-go does that this package cannot mend
 //

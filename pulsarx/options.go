@@ -114,7 +114,7 @@ type ConsumerOptions struct {
 	// broker stops there. 4 * Workers * MaxBatch by default, at least 1000.
 	MaxInFlight int
 	// ReceiverQueue is the number of messages prefetched for a partition; 1000 by default, at most MaxInFlight, and at most 50,000
-	// of all partitions together. Package doc: Memory.
+	// of all partitions together. Consumer says what memory that takes.
 	ReceiverQueue int
 	// DrainTimeout is how long handlers may go on after Run's context has ended, before their own context ends; 30 s by default,
 	// -1 ends it at once.

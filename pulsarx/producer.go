@@ -36,7 +36,7 @@ type ProducerOptions[T any] struct {
 	EventTime func(T) time.Time
 	Batching  Batching
 	// MaxPending bounds the messages of a partition that wait for the broker's receipt; 1000 by default. Send and SendAsync wait
-	// for a place, unless FailWhenFull. With Chunking it bounds the chunks of all partitions.
+	// for a place, unless FailWhenFull: the producer holds no more. With Chunking it bounds the chunks of all partitions.
 	MaxPending int
 	// FailWhenFull makes a message fail with ErrQueueFull, at once, where MaxPending messages are on their way, or where the client's
 	// memory limit (ClientOptions.Pulsar.MemoryLimitBytes, 64 MiB by default) is reached.

@@ -86,7 +86,7 @@ const replayQueue = 20_000
 //
 // It ends with the first error: of h, where Message.ID and the position of the last Progress tell where; of a message that cannot
 // be decoded; or of reading. A connection that breaks is made anew behind the last message, for as long as the client's
-// OperationTimeout. A replay that returns nil has been complete: all messages from the first that it got to the last that each partition
+// OperationTimeout, with another reader, since pulsar-client-go's passes over messages when it reconnects. A replay that returns nil has been complete: all messages from the first that it got to the last that each partition
 // had when it began. ErrGap says that messages vanished on the way, or may have: the broker trimmed what was being read. What was trimmed
 // before, also behind a Position that is resumed, is not noticed, so keep what you replay (retention, or a subscription).
 //

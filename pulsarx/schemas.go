@@ -16,7 +16,14 @@ import (
 )
 
 // Schemas is the schema registry of a cluster, over the admin interface: what a person does with schemas beside producers, which
-// register theirs themselves. It is safe for concurrent use.
+// register theirs themselves. It is safe for concurrent use. examples/evolution upgrades a producer under running consumers.
+//
+// Which schemas a topic accepts beside each other is its strategy, else its namespace's, else the broker's, FULL by default: each of two
+// must read the other's messages, so that fields are added and dropped with defaults and never renamed. Pulsar's check does not look at
+// aliases: a field that is renamed, with an alias for its older name, needs a default too, and the strategy BACKWARD unless the old one
+// has a default as well; ALWAYS_COMPATIBLE takes the alias alone. Names of records do not matter to the broker or to Avro. Pulsar
+// 4.0.8 refuses names that Avro forbids, such as Outer$Inner; where an older broker has taken one, it is read. Of PROTOBUF_NATIVE it
+// compares the message's name alone, and of PROTOBUF nothing.
 type Schemas struct{ client *Client }
 
 // Schemas returns the registry. It needs ClientOptions.AdminURL.

@@ -99,7 +99,13 @@ var errHandover = errors.New("pulsarx: the partition was lost")
 // crash at any instant, the next owner restores it and works on what came later once more. The processor then emits the same values
 // under the same numbers (see Processor), and the broker drops those that it already has: messages and outputs have the effect of one
 // clean run. An owner that was replaced without knowing it can neither save, since the store refuses its generation, nor publish
-// anything else than its successor.
+// anything else than its successor. The stages of a message, any of which may be the last one of a process:
+//
+//	worked on ──▶ outputs stored ──▶ checkpoint saved ──▶ acknowledged
+//	                    ╰── again from here, under the same numbers, which the broker drops
+//
+// A turn with a partition ends with the first loss of a connection, and the next one begins at the checkpoint, so that there is one way to
+// begin and it is tested by every crash.
 //
 // The output's namespace must have deduplication enabled: RunStateful sends its first output twice to find out, and returns
 // ErrNoDeduplication. The broker forgets the numbers of a name that has not been connected for
