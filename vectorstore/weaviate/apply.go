@@ -541,4 +541,5 @@ func (s *Store) stores(o *pb.BatchObject) {
 	for _, v := range o.GetVectors() {
 		s.learn(v.GetName(), lengthOf(v))
 	}
+	s.learn("", len(o.GetVectorBytes())/4)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"net/http"
 	"reflect"
@@ -404,6 +405,32 @@ func TestServerUnnamedVector(t *testing.T) {
 	if found, err := s.Search(t.Context(), vectorstore.Query{Vector: "text_vector", Near: named}); err != nil || len(found) != 1 {
 		t.Errorf("found %v, error %v", found, err)
 	}
+	for name, bad := range map[string][]float32{"shorter": {1, 2}, "not finite": {1, float32(math.Inf(1)), 0}, "zero": {0, 0, 0}} {
+		err := s.Apply(t.Context(), []vectorstore.Mutation{{Action: vectorstore.Merge, Object: vectorstore.Object{
+			Ref: vectorstore.Ref{ID: idOf(1)}, Vectors: map[string][]float32{"": bad},
+		}}})
+		if !errors.Is(err, vectorstore.ErrVector) || !itemerror.IsPermanent(err) {
+			t.Errorf("%s: %v, want a permanent error that is ErrVector", name, err)
+		}
+	}
+	check("new", map[string][]float32{"": old, "text_vector": named})
+	apply(t, s, vectorstore.Mutation{Object: vectorstore.Object{Ref: vectorstore.Ref{ID: idOf(2)}, Vectors: map[string][]float32{"": {3, 4, 6}}}})
+	for _, q := range []vectorstore.Query{{Near: old}, {Object: idOf(1), Targets: []vectorstore.Target{{}}}} {
+		if found, err := s.Search(t.Context(), q); err != nil || len(found) != 2 || found[0].Object.ID != idOf(1) {
+			t.Errorf("near the vector without a name: found %v, error %v", found, err)
+		}
+	}
+	for _, near := range []vectorstore.Query{
+		{Near: []float32{1, 0}}, {Targets: []vectorstore.Target{{Near: old}, {Vector: "text_vector", Near: named}}},
+	} {
+		if found, err := s.Search(t.Context(), near); !itemerror.IsPermanent(err) {
+			t.Errorf("%+v: found %v, error %v, want a permanent one", near, found, err)
+		}
+	}
+	apply(t, s, vectorstore.Mutation{Action: vectorstore.Merge, Object: vectorstore.Object{
+		Ref: vectorstore.Ref{ID: idOf(1)}, Vectors: map[string][]float32{"": nil},
+	}})
+	check("new", map[string][]float32{"text_vector": named})
 	apply(t, s, upserts(1)...)
 	if got := get(t, s, 1); len(got.Vectors) != 1 {
 		t.Errorf("stored %+v", got)

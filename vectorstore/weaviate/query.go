@@ -272,7 +272,10 @@ func (s *Store) nearObject(q vectorstore.Query) (*pb.NearObject, error) {
 		if _, there := s.schema.Load().vectors[t.Vector]; !there {
 			return nil, queryError("collection %s has no vector %.64q", s.collection, t.Vector)
 		}
-		targets.TargetVectors = append(targets.TargetVectors, t.Vector)
+	}
+	var err error
+	if targets.TargetVectors, err = targetNames(near); err != nil {
+		return nil, err
 	}
 	if len(near) > 1 {
 		targets.Combination = combinations[q.Combine]
@@ -281,17 +284,33 @@ func (s *Store) nearObject(q vectorstore.Query) (*pb.NearObject, error) {
 	return &pb.NearObject{Id: string(q.Object), Distance: distance(q, 0), Targets: targets}, nil
 }
 
+// targetNames returns the names of targets as they are sent: of the vector without a name, none, which the server takes alone.
+func targetNames(near []vectorstore.Target) (names []string, err error) {
+	for _, t := range near {
+		if t.Vector == "" && len(near) > 1 {
+			return nil, unsupported("a vector without a name beside others")
+		}
+		if t.Vector != "" {
+			names = append(names, t.Vector)
+		}
+	}
+	return names, nil
+}
+
 // nearVector returns the vectors to look around and how they are compared, which stand in different places in a hybrid
 // search.
 func (s *Store) nearVector(q vectorstore.Query, above float64) (*pb.NearVector, *pb.Targets, error) {
-	out, targets := &pb.NearVector{Distance: distance(q, above)}, &pb.Targets{}
 	lengths, near := s.dimensions(), q.NearTargets()
+	names, err := targetNames(near)
+	if err != nil {
+		return nil, nil, err
+	}
+	out, targets := &pb.NearVector{Distance: distance(q, above)}, &pb.Targets{TargetVectors: names}
 	for _, t := range near {
 		v, err := s.encodeTarget(t, lengths[t.Vector])
 		if err != nil {
 			return nil, nil, fmt.Errorf("weaviate: search: %w", err)
 		}
-		targets.TargetVectors = append(targets.TargetVectors, t.Vector)
 		out.VectorForTargets = append(out.VectorForTargets, &pb.VectorForTarget{Name: t.Vector, Vectors: []*pb.Vectors{v}})
 	}
 	if len(near) == 1 {

@@ -21,9 +21,8 @@ import (
 // schema is what the Store knows of the collection's properties and vectors. It is not changed once made.
 type schema struct {
 	properties map[string]*property
-	vectors    map[string]namedVector
-	nulls      bool // the collection knows which objects lack a property
-	unnamed    bool // the objects may also have a vector without a name
+	vectors    map[string]namedVector // "" where the objects may have a vector without a name, as old collections let them
+	nulls      bool                   // the collection knows which objects lack a property
 	// explicit asks for every property by its name; nil where asking for all leaves none out.
 	explicit *pb.PropertiesRequest
 }
@@ -56,8 +55,11 @@ func on(flag *bool) bool { return flag != nil && *flag }
 
 func newSchema(c class) *schema {
 	s := &schema{
-		properties: newProperties(c.Properties), vectors: make(map[string]namedVector, len(c.VectorConfig)), unnamed: c.VectorIndexType != "",
+		properties: newProperties(c.Properties), vectors: make(map[string]namedVector, len(c.VectorConfig)),
 		nulls: c.InvertedIndex.nulls(),
+	}
+	if c.VectorIndexType != "" && c.VectorIndexConfig != nil {
+		s.vectors[""] = namedVector{c.VectorIndexConfig.Distance, c.VectorIndexConfig.multi()}
 	}
 	for name, v := range c.VectorConfig {
 		s.vectors[name] = namedVector{v.VectorIndexConfig.Distance, v.VectorIndexConfig.multi()}

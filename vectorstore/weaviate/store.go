@@ -185,6 +185,7 @@ func (s *Store) ask(ctx context.Context, op string, req *pb.SearchRequest) (*pb.
 		for _, v := range result.GetMetadata().GetVectors() {
 			s.learn(v.GetName(), lengthOf(v))
 		}
+		s.learn("", len(result.GetMetadata().GetVectorBytes())/4)
 	}
 	return reply, nil
 }

@@ -112,10 +112,6 @@ func takeJSON(o *vectorstore.Object, name string, text json.RawMessage) error {
 func (s *Store) encodeVectors(o *vectorstore.Object, lengths map[string]int) (map[string]*pb.Vectors, error) {
 	out := make(map[string]*pb.Vectors, len(o.Vectors)+len(o.MultiVectors))
 	for name, v := range o.Vectors {
-		if name == "" && s.schema.Load().unnamed {
-			out[name] = singleMessage(name, v)
-			continue
-		}
 		if known, there := s.schema.Load().vectors[name]; len(v) == 0 && there && !known.multi {
 			out[name] = nil
 			continue
