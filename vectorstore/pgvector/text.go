@@ -90,23 +90,17 @@ func (s *Store) fillWords(ctx context.Context, tx pgx.Tx, t Text) error {
 	const page = 1000
 	after := vectorstore.Ref{ID: vectorstore.First}
 	for {
-		rows, err := tx.Query(ctx, "SELECT tenant, id::text, properties FROM "+s.table+" WHERE NOT deleted AND properties ? $1 AND "+
+		rows, err := tx.Query(ctx, "SELECT tenant, id::text, properties -> $1, kinds -> $1 FROM "+s.table+" WHERE NOT deleted AND properties ? $1 AND "+
 			"(tenant, id) > ($2, $3::text::uuid) ORDER BY tenant, id LIMIT $4", t.Name, after.Tenant, string(after.ID), page)
 		if err != nil {
 			return err
 		}
 		var batch pgx.Batch
-		var properties []byte
-		_, err = pgx.ForEachRow(rows, []any{&after.Tenant, (*string)(&after.ID), &properties}, func() error {
-			values, err := decode(properties)
-			if err != nil {
-				return err
-			}
-			if list, ok := values[t.Name].([]any); ok {
-				values[t.Name], _ = listOf(list, nil) // an error of a list of anything but texts
-			}
+		var property, kind any
+		_, err = pgx.ForEachRow(rows, []any{&after.Tenant, (*string)(&after.ID), &property, &kind}, func() error {
+			v, _ := valueOf(property, kind) // what cannot be read is no text
 			batch.Queue("UPDATE "+s.table+" SET "+quoted(t.words())+" = $3::bigint[] WHERE tenant = $1 AND id = $2::text::uuid",
-				after.Tenant, string(after.ID), t.of(values[t.Name]))
+				after.Tenant, string(after.ID), t.of(v))
 			return nil
 		})
 		if err == nil && batch.Len() > 0 {

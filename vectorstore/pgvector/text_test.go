@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/tidemark-go/tidemark/internal/itemerror"
 	"github.com/tidemark-go/tidemark/vectorstore"
@@ -42,11 +43,15 @@ func TestSearchableLater(t *testing.T) {
 	pool := connect(t)
 	o := options("objects", pgvector.Vector{Name: "v", Dimensions: 2})
 	before := open(t, pool, o)
+	day := time.Date(2024, 2, 29, 12, 0, 0, 0, time.UTC)
 	m := []vectorstore.Mutation{
 		withWords("a", 2, map[string]any{"title": "A red tent", "tags": []string{"camp out", "red"}}),
 		withWords("b", 1, map[string]any{"title": "red"}),
 		withWords("a", 3, map[string]any{"title": 7, "tags": []int{1, 2}}), // no texts
 		withWords("a", 4, nil),
+		withWords("a", 6, map[string]any{"title": day, "tags": []time.Time{day, day}}), // whose JSON is texts
+		withWords("a", 7, map[string]any{"title": map[string]any{"red": "red"}, "tags": []string{}}),
+		withWords("a", 8, map[string]any{"title": []time.Time{}, "tags": vectorstore.Phone{Input: "+49 red"}}),
 	}
 	for n := 100; n < 2600; n++ { // pages
 		m = append(m, withWords("b", n, map[string]any{"title": fmt.Sprint("number", n)}))
@@ -70,6 +75,7 @@ func TestSearchableLater(t *testing.T) {
 	finds(t, s, vectorstore.Query{Tenant: "a", Text: "red"}, 2)
 	finds(t, s, vectorstore.Query{Tenant: "b", Text: "RED number2599 number100"}, 1, 100, 2599)
 	finds(t, s, vectorstore.Query{Tenant: "a", Text: "camp"})
+	finds(t, s, vectorstore.Query{Tenant: "a", Text: "2024 29t12 2024-02-29T12:00:00.000000000Z"})
 	finds(t, s, vectorstore.Query{Tenant: "a", Text: "camp out", Properties: []string{"tags"}}, 2)
 
 	o.Searchable, o.OpenOnly = nil, true
