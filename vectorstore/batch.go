@@ -36,6 +36,7 @@ type row[T any] struct {
 	stored  *Object
 	pending []change[T] // neither done nor failed, oldest first
 	history []change[T] // pending as it was at first
+	origins []*row[T]   // from which it takes over
 	leaving []int       // the events that put the row under another key
 }
 
@@ -47,6 +48,7 @@ type change[T any] struct {
 	repeat   bool    // the store has this very event
 	late     bool    // a later change stood before it in the batch
 	from     *row[T] // where a primary-key change took the row from
+	left     int     // and the place of the event that says so there, -1 where it is not in the batch
 }
 
 func (c *change[T]) tombstone() bool { return c.Op == cdc.OpTombstone }
@@ -63,11 +65,19 @@ func (s *Sink[T]) rows(ctx context.Context, events []cdc.Event[T], errs []error)
 	if halves != nil {
 		b.errs = make([]error, len(events))
 	}
-	rows := b.collect()
-	if len(rows) > 0 {
-		b.guard(ctx, rows)
+	for from, to := 0, 0; from < len(events); from = to {
+		var rows []*row[T]
+		if rows, to = b.collect(from, len(events)); to < len(events) {
+			rows, _ = b.collect(from, to)
+		}
+		if len(rows) > 0 {
+			b.guard(ctx, rows)
+		}
+		b.rounds(ctx, rows)
+		if b.hold(from, to) {
+			break
+		}
 	}
-	b.rounds(ctx, rows)
 	if halves != nil {
 		b.join(halves, errs)
 	}
@@ -78,6 +88,18 @@ func (s *Sink[T]) rows(ctx context.Context, events []cdc.Event[T], errs []error)
 	}
 }
 
+// hold fails all events from an index on, where one of those from another to there has to be tried again, and reports whether it has.
+func (b *batch[T]) hold(from, to int) bool {
+	i := slices.IndexFunc(b.errs[from:to], func(err error) bool { return err != nil && !itemerror.IsPermanent(err) })
+	if i < 0 {
+		return false
+	}
+	for at := to; at < len(b.errs); at++ {
+		b.errs[at], b.results[at] = fmt.Errorf("vectorstore: waits for the changes before it: %w", b.errs[from+i]), result{}
+	}
+	return true
+}
+
 // before is an event that says where the row of e was before it: as a delete of it would.
 func before[T any](e *cdc.Event[T], key cdc.Key) *cdc.Event[T] {
 	out := &cdc.Event[T]{Op: cdc.OpDelete, Key: key, NewKey: e.Key, Before: e.Before, Source: e.Source, Record: e.Record}
@@ -85,8 +107,8 @@ func before[T any](e *cdc.Event[T], key cdc.Key) *cdc.Event[T] {
 	return out
 }
 
-// departures puts, before each update whose row was in another tenant, a delete there; so that it is like a change of the primary key. It
-// returns the places of the events among those, nil where they are as they were.
+// departures puts, before each update whose row was in another tenant, a delete there; so that it is like a change of the primary key. An
+// empty tenant is one that is not known, since some rows before have the columns of an index alone. It returns the places of the events among those, nil where they are as they were.
 func (s *Sink[T]) departures(events []cdc.Event[T]) (out []cdc.Event[T], places []int) {
 	moved := func(e cdc.Event[T]) bool { return e.Op == cdc.OpUpdate && e.Before != nil && e.After != nil }
 	if s.mapping.Tenant == nil || !slices.ContainsFunc(events, moved) {
@@ -98,7 +120,7 @@ func (s *Sink[T]) departures(events []cdc.Event[T]) (out []cdc.Event[T], places 
 		if moved(e) {
 			was := before(&e, e.Key)
 			from, err := s.mapping.Tenant(was)
-			if to, errNow := s.mapping.Tenant(&e); err == nil && errNow == nil && from != to {
+			if to, errNow := s.mapping.Tenant(&e); err == nil && errNow == nil && from != to && from != "" {
 				e.OldKey = e.Key
 				out = append(out, *was)
 			}
@@ -194,11 +216,11 @@ func (b *batch[T]) await(r *row[T]) {
 	}
 }
 
-// collect groups the events by object, in the order of the first of each. Events that are wrong by themselves fail
-// here.
-func (b *batch[T]) collect() []*row[T] {
-	var rows []*row[T]
-	byRef := make(map[Ref]*row[T], len(b.events))
+// collect groups the events from an index to another by object, in the order of the first of each. Events that are wrong by themselves fail
+// here. It stops where rows would move in a circle, and returns where: were all of it written as one, a crash amid that could leave none
+// of them as it was.
+func (b *batch[T]) collect(from, to int) (rows []*row[T], end int) {
+	byRef := make(map[Ref]*row[T], to-from)
 	rowOf := func(ref Ref) *row[T] {
 		r := byRef[ref]
 		if r == nil {
@@ -207,7 +229,7 @@ func (b *batch[T]) collect() []*row[T] {
 		}
 		return r
 	}
-	for i := range b.events {
+	for i := from; i < to; i++ {
 		e := &b.events[i]
 		if e.Op == cdc.OpMessage {
 			b.results[i] = result{outcomeOf(e, Ref{}, Skipped), time.Now()}
@@ -221,31 +243,62 @@ func (b *batch[T]) collect() []*row[T] {
 			b.errs[i] = Permanent(fmt.Errorf("vectorstore: %s: %w", table(e), err))
 			continue
 		}
-		c := change[T]{Event: e, at: i, position: e.Position()}
+		r, c := rowOf(ref), change[T]{Event: e, at: i, position: e.Position(), left: -1}
 		if len(e.OldKey) > 0 {
-			if old, err := b.origin(e); err == nil && old != ref {
+			c.left = b.departure(i)
+			if old, err := b.origin(e, c.left); err == nil && old != ref {
 				c.from, b.moves = rowOf(old), true
-				c.from.leaving = append(c.from.leaving, i)
+				if c.from.takes(r, map[*row[T]]bool{}) && b.parts(from, i, c.left) {
+					return rows, c.left
+				}
+				r.origins, c.from.leaving = append(r.origins, c.from), append(c.from.leaving, i)
 			}
 		}
-		r := rowOf(ref)
 		r.pending = append(r.pending, c)
 	}
-	return rows
+	return rows, to
 }
 
-// origin returns the object of the row under its old key. The tenant of that one the other half of the change says, if it is there.
-func (b *batch[T]) origin(e *cdc.Event[T]) (Ref, error) {
-	if b.mapping.Tenant == nil {
-		return b.ref(e, e.OldKey)
+// takes reports whether a row takes over another, or one that does.
+func (r *row[T]) takes(other *row[T], seen map[*row[T]]bool) bool {
+	if r == other || seen[r] {
+		return r == other
 	}
-	for i := range b.events {
-		if d := &b.events[i]; d.Op == cdc.OpDelete && d.Source.LSN == e.Source.LSN && slices.Equal(d.Key, e.OldKey) {
-			return b.ref(d, d.Key)
+	seen[r] = true
+	return slices.ContainsFunc(r.origins, func(o *row[T]) bool { return o.takes(other, seen) })
+}
+
+// parts reports whether the events from an index on can be parted before the change of a key whose halves have these places: no other such
+// change may be between these.
+func (b *batch[T]) parts(from, arrived, left int) bool {
+	return left > from && left < arrived && !slices.ContainsFunc(b.events[left:arrived], func(e cdc.Event[T]) bool { return len(e.OldKey) > 0 })
+}
+
+// departure returns the place of the event with which the row of the i-th left its old key, the nearest one before it, else after it; -1
+// where there is none.
+func (b *batch[T]) departure(i int) int {
+	e := &b.events[i]
+	left := func(d cdc.Event[T]) bool {
+		return d.Op == cdc.OpDelete && d.Source.LSN == e.Source.LSN && slices.Equal(d.Key, e.OldKey)
+	}
+	for at := i - 1; at >= 0; at-- {
+		if left(b.events[at]) {
+			return at
 		}
 	}
+	if after := slices.IndexFunc(b.events[i:], left); after > 0 {
+		return i + after
+	}
+	return -1
+}
+
+// origin returns the object of the row under its old key. The tenant of that one the event says with which it left, if it is there.
+func (b *batch[T]) origin(e *cdc.Event[T], left int) (Ref, error) {
+	if left >= 0 {
+		return b.ref(&b.events[left], e.OldKey)
+	}
 	old, err := b.ref(before(e, e.OldKey), e.OldKey)
-	if err == nil && old.Tenant == "" {
+	if err == nil && b.mapping.Tenant != nil && old.Tenant == "" {
 		err = errNoTenant
 	}
 	return old, err

@@ -45,7 +45,9 @@
 //   - A change of the primary key comes as a delete of the old key and a create of the new one. Where both are in one
 //     batch, or the old object is still there when the create comes, the object moves: it brings its vectors along, and is
 //     deleted under the old key only when it is there under the new one. The two are known by [cdc.Event].OldKey and
-//     NewKey, or by being next to each other in the batch (see [cdc.Linker]). Otherwise the create embeds again.
+//     NewKey, or by being next to each other in the batch (see [cdc.Linker]). Otherwise the create embeds again. Where rows of a batch
+//     change their keys in a circle, it is written in parts, none of which has one, so that a crash loses nothing; what fails for now
+//     in one part makes all events of the next ones wait.
 //
 // # Unavailable columns
 //

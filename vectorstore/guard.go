@@ -1,11 +1,13 @@
 package vectorstore
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 
 	"github.com/tidemark-go/tidemark/cdc"
+	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
 // guard reads what is stored, finishes the events that are older, and orders the others.
@@ -17,13 +19,14 @@ func (b *batch[T]) guard(ctx context.Context, rows []*row[T]) {
 	if _, ok := b.store.(VersionedClearer); ok {
 		refs = append(refs, b.mapping.truncated())
 	}
-	stored, err := b.get(ctx, refs)
+	stored, errs := b.read(ctx, refs)
 	var cleared cdc.Position
-	if err == nil && len(refs) > len(rows) {
-		cleared = clearing(versionOf(stored[len(rows)]))
+	var failed error // of what concerns all rows
+	if len(refs) > len(rows) {
+		cleared, failed = clearing(versionOf(stored[len(rows)])), errs[len(rows)]
 	}
 	for i, r := range rows {
-		if err != nil {
+		if err := cmp.Or(errs[i], failed); err != nil {
 			b.fail(r, 0, err)
 			continue
 		}
@@ -41,6 +44,22 @@ func (b *batch[T]) guard(ctx context.Context, rows []*row[T]) {
 		}
 		r.history = r.pending
 	}
+}
+
+// read returns an object or an error for each of refs. What is refused for good without saying which, such as a tenant that the store
+// cannot have, is looked for by halves.
+func (s *Sink[T]) read(ctx context.Context, refs []Ref) ([]*Object, []error) {
+	stored, err := s.get(ctx, refs)
+	switch {
+	case err == nil:
+		return stored, make([]error, len(refs))
+	case len(refs) == 1 || !itemerror.IsPermanent(err):
+		return make([]*Object, len(refs)), slices.Repeat([]error{err}, len(refs))
+	}
+	half := len(refs) / 2
+	stored, errs := s.read(ctx, refs[:half])
+	more, moreErrs := s.read(ctx, refs[half:])
+	return append(stored, more...), append(errs, moreErrs...)
 }
 
 // get reads objects, aligned with refs.

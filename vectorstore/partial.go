@@ -30,7 +30,7 @@ func (r *row[T]) state(i int, known *columns) (*partial[T], error) {
 	c := &r.history[i]
 	p := &partial[T]{columns: known, missing: c.UnavailableColumns()}
 	chain := []*cdc.Event[T]{c.Event}
-	at, moves := r, 0
+	at, arrived, moves := r, c, 0
 	for ; i >= 0 && !at.history[i].deletes(); i-- {
 		e := &at.history[i]
 		if len(p.missing) > 0 && e.Event != c.Event {
@@ -38,11 +38,11 @@ func (r *row[T]) state(i int, known *columns) (*partial[T], error) {
 			p.missing = both(p.missing, e.UnavailableColumns())
 		}
 		if e.from != nil && !e.shownBy(at.stored) && moves < maxMoves {
-			at, i = e.from, e.from.departure(e)+1
+			at, arrived, i = e.from, e, e.from.departure(e)+1
 			p.origin, moves = true, moves+1
 		}
 	}
-	if o := at.stored; i < 0 && o != nil && !o.Deleted && (at == r || c.follows(o)) {
+	if o := at.stored; i < 0 && o != nil && !o.Deleted && (at == r || arrived.follows(o)) {
 		p.stored = o
 	}
 	for _, e := range slices.Backward(chain) {
@@ -70,12 +70,17 @@ func (c *change[T]) follows(o *Object) bool {
 
 // departure returns the index of the last change before the row left for the key of created.
 func (r *row[T]) departure(created *change[T]) int {
-	for i := range slices.Backward(r.history) {
-		if c := &r.history[i]; c.Op == cdc.OpDelete && c.Source.LSN == created.Source.LSN {
-			return i - 1
+	i := slices.IndexFunc(r.history, func(c change[T]) bool {
+		again := c.Op == cdc.OpDelete && c.Source.LSN != 0 && c.Source.LSN == created.Source.LSN // the source sent it before, too
+		return again || c.at == created.left
+	})
+	if i < 0 { // the store has it, or it is still to come
+		i = len(r.history)
+		for i > 0 && !r.history[i-1].before(created) {
+			i--
 		}
 	}
-	return len(r.history) - 1
+	return i - 1
 }
 
 func both(a, b []string) []string {

@@ -1,6 +1,7 @@
 package vectorstore_test
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -8,6 +9,7 @@ import (
 	"github.com/tidemark-go/tidemark/cdc"
 	"github.com/tidemark-go/tidemark/embed/embedtest"
 	"github.com/tidemark-go/tidemark/vectorstore"
+	"github.com/tidemark-go/tidemark/vectorstore/memory"
 )
 
 func TestSinkBlankRules(t *testing.T) {
@@ -131,6 +133,97 @@ func TestSinkTenantLeftForNothing(t *testing.T) {
 		t.Errorf("object is %+v, error %v; want it deleted", got, err)
 	}
 	f.wantKinds("created+text")
+}
+
+// ofOwner is a mapping's tenant that a column says.
+func ofOwner(e *cdc.Event[item]) (string, error) {
+	switch {
+	case e.After != nil:
+		return e.After.Owner, nil
+	case e.Before != nil:
+		return e.Before.Owner, nil
+	}
+	return "", errors.New("no row")
+}
+
+// TestSinkTenantsThereAndBack moves a row between tenants within one batch, of a source without positions: it brings its vector along.
+func TestSinkTenantsThereAndBack(t *testing.T) {
+	t.Parallel()
+	h := &itemTable{T: t, whole: true, bare: true}
+	var err error
+	if h.decoder, err = cdc.NewDecoder[item](cdc.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	store, texts := memory.New(), embedtest.New(8)
+	sink, err := vectorstore.NewSink(vectorstore.Store(store), vectorstore.Mapping[item]{
+		Tenant: ofOwner, Vectors: []vectorstore.Vector[item]{vectorstore.Embed("v", func(i item) string { return i.Title }, texts)},
+	}, vectorstore.SinkOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	of := func(owner string) *item { return &item{Region: "eu", ID: 1, Owner: owner, Title: "tea"} }
+	for _, path := range [][]string{{"ann", "bob", "ann"}, {"ann", "bob", "ann", "bob", "cid"}} {
+		var events []cdc.Event[item]
+		if len(texts.Inputs()) == 0 {
+			events = append(events, h.event(cdc.OpCreate, 0, nil, of("ann"), nil))
+		}
+		for i := range path[1:] {
+			events = append(events, h.event(cdc.OpUpdate, 0, of(path[i]), of(path[i+1]), nil))
+		}
+		if err := sink.Handle(t.Context(), events); err != nil {
+			t.Fatal(err)
+		}
+		last := path[len(path)-1]
+		for _, tenant := range []string{"ann", "bob", "cid"} {
+			found, err := store.Search(t.Context(), vectorstore.Query{Tenant: tenant, Vector: "v", Near: fresh(t, 8, "tea")})
+			if err != nil || len(found) > 0 != (tenant == last) {
+				t.Errorf("the row is %s's; %s has %v, error %v", last, tenant, found, err)
+			}
+		}
+	}
+	if n := len(texts.Inputs()); n != 1 {
+		t.Errorf("%d texts embedded, want one", n)
+	}
+}
+
+// TestSinkTenantOfIndexAlone: where an update brings of the row before but the columns of an index, its tenant is not known: the row is
+// written where it is now.
+func TestSinkTenantOfIndexAlone(t *testing.T) {
+	t.Parallel()
+	h := &itemTable{T: t, whole: true}
+	var err error
+	if h.decoder, err = cdc.NewDecoder[item](cdc.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	store := &picky{Store: memory.New()}
+	sink, err := vectorstore.NewSink(vectorstore.Store(store), vectorstore.Mapping[item]{
+		Tenant: ofOwner, Properties: func(i item) map[string]any { return map[string]any{"title": i.Title} },
+	}, vectorstore.SinkOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = sink.Handle(t.Context(), []cdc.Event[item]{
+		h.event(cdc.OpUpdate, 1, &item{Region: "eu", ID: 1, Title: "old"}, &item{Region: "eu", ID: 1, Owner: "ann", Title: "new"}, nil),
+		h.event(cdc.OpCreate, 2, nil, &item{Region: "eu", ID: 2, Title: "nobody's"}, nil),
+		h.event(cdc.OpCreate, 3, nil, &item{Region: "eu", ID: 3, Owner: "ann", Title: "neighbour"}, nil),
+	})
+	var batch *vectorstore.BatchError
+	if !errors.As(err, &batch) || batch.Errs[0] != nil || !permanent(batch.Errs[1]) || batch.Errs[2] != nil {
+		t.Errorf("error %v, want a permanent one of the row without a tenant alone", err)
+	}
+	if found, err := store.Search(t.Context(), vectorstore.Query{Tenant: "ann", After: vectorstore.First}); err != nil || len(found) != 2 {
+		t.Errorf("found %v, error %v", found, err)
+	}
+}
+
+// picky is a store that refuses to read and to write without a tenant.
+type picky struct{ *memory.Store }
+
+func (s *picky) Get(ctx context.Context, r []vectorstore.Ref) ([]*vectorstore.Object, error) {
+	if slices.ContainsFunc(r, func(r vectorstore.Ref) bool { return r.Tenant == "" }) {
+		return nil, vectorstore.Permanent(errors.New("a tenant is required"))
+	}
+	return s.Store.Get(ctx, r)
 }
 
 // tenantless hides what the store knows of tenants.

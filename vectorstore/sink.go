@@ -26,7 +26,8 @@ type Mapping[T any] struct {
 	// Tenant returns the tenant that the row's object is in; see [Ref]. It must answer the same for all events of a key, so it should
 	// ask the event's Key, Source or Record. Of a table with REPLICA IDENTITY FULL it may ask a column, of After, or where there is
 	// none, of Before: a row that changes it moves. Then the connector must write no tombstones, which have no row. Of other tables,
-	// such a row keeps its object in the old tenant. Its every error is permanent.
+	// such a row keeps its object in the old tenant, and so it does where an update brings of the row before but the columns of an index:
+	// an empty tenant there is one that is not known. Its every error is permanent.
 	// A truncate clears all tenants, so that the store must be a [Tenanted]; it is remembered in a tenant "tidemark", which no row
 	// may be in. Nil: no tenants.
 	Tenant func(*cdc.Event[T]) (string, error)

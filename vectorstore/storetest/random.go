@@ -23,14 +23,15 @@ const (
 	randomQueries = 400
 )
 
-// randomTimes is how many times as many queries the suite asks at random, with others each time.
-var randomTimes, _ = strconv.Atoi(cmp.Or(os.Getenv("STORETEST_RANDOM_TIMES"), "1"))
-
 // queryRandom asks the store and the one in memory, which compares everything, the same: random filters, alone and with what is near, for
-// keywords, and for both, in pages and in groups.
+// keywords, and for both, in pages and in groups. STORETEST_RANDOM_TIMES is how many times as many queries there are, others each time.
 func queryRandom(t *testing.T, s vectorstore.Store) {
+	randomTimes, err := strconv.Atoi(cmp.Or(os.Getenv("STORETEST_RANDOM_TIMES"), "1"))
+	if err != nil || randomTimes < 1 {
+		t.Fatalf("STORETEST_RANDOM_TIMES is %q, must be a number of at least 1", os.Getenv("STORETEST_RANDOM_TIMES"))
+	}
 	r := random{rand.New(rand.NewPCG(uint64(randomTimes), 2))}
-	_, err := s.Search(t.Context(), vectorstore.Query{Vector: MultiVector, NearMulti: r.vectors(1)})
+	_, err = s.Search(t.Context(), vectorstore.Query{Vector: MultiVector, NearMulti: r.vectors(1)})
 	multi := !errors.Is(err, vectorstore.ErrUnsupported)
 	var m []vectorstore.Mutation
 	for n := 1; n <= randomObjects; n++ {

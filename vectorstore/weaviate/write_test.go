@@ -19,6 +19,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tidemark-go/tidemark/internal/itemerror"
+	"github.com/tidemark-go/tidemark/internal/servicetest"
 	"github.com/tidemark-go/tidemark/vectorstore"
 	"github.com/tidemark-go/tidemark/vectorstore/memory"
 )
@@ -184,9 +185,7 @@ func TestServerPieces(t *testing.T) {
 	o := serverOptions(t)
 	o.MaxBatch, o.MaxInFlight = 3, 2
 	s, oracle := open(t, o), memory.New()
-	seed := rand.Uint64()
-	random := rand.New(rand.NewPCG(seed, 0))
-	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(servicetest.Seed(t), 0))
 	m := make([]vectorstore.Mutation, mutations)
 	var refs []vectorstore.Ref
 	for i := range objects {
