@@ -513,15 +513,16 @@ func TestFingerprint(t *testing.T) {
 // TestLibrary runs each case in a process of its own, since a process has one runtime library for good.
 func TestLibrary(t *testing.T) {
 	if os.Getenv("ONNX_CHILD") != "" {
-		_, err := NewText(t.Context(), TextOptions{Library: os.Getenv("ONNX_CHILD_OPTION")})
+		_, err := NewText(t.Context(), TextOptions{Dir: os.Getenv("ONNX_CHILD_DIR"), Library: os.Getenv("ONNX_CHILD_OPTION")})
 		fmt.Printf("answer: %v (library: %t)\n", err, errors.Is(err, ErrLibrary))
 		if os.Getenv("ONNX_CHILD") == "retry" { // a library that can't be loaded does not spoil the next one
-			_, err = NewText(t.Context(), TextOptions{Library: os.Getenv("ONNX_CHILD_RETRY")})
+			_, err = NewText(t.Context(), TextOptions{Dir: os.Getenv("ONNX_CHILD_DIR"), Library: os.Getenv("ONNX_CHILD_RETRY")})
 			fmt.Printf("retry: %v\n", err)
 		}
 		return
 	}
 	dir := t.TempDir()
+	small := testFolder(model(idsInput, maskInput, lookup, embeddings(len(testVocabulary)), hiddenOut)).write(t)
 	textFile := filepath.Join(dir, "libtext.so")
 	if err := os.WriteFile(textFile, []byte("this is no library"), 0o644); err != nil {
 		t.Fatal(err)
@@ -545,11 +546,12 @@ func TestLibrary(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			if test.option == "" && test.variable == "" {
 				t.Skip("no C compiler to make such a library with")
 			}
 			cmd := exec.Command(os.Args[0], "-test.run=^TestLibrary$", "-test.count=1")
-			cmd.Env = append(os.Environ(), "ONNX_CHILD=retry", "ONNX_CHILD_OPTION="+test.option, "ONNXRUNTIME_LIB="+test.variable, "ONNX_CHILD_RETRY="+good)
+			cmd.Env = append(os.Environ(), "ONNX_CHILD=retry", "ONNX_CHILD_DIR="+small, "ONNX_CHILD_OPTION="+test.option, "ONNXRUNTIME_LIB="+test.variable, "ONNX_CHILD_RETRY="+good)
 			out, err := cmd.CombinedOutput()
 			for _, want := range append(test.want, "retry: <nil>") {
 				if err != nil || !strings.Contains(string(out), want) {
@@ -559,12 +561,12 @@ func TestLibrary(t *testing.T) {
 		})
 	}
 	// One process, one library: another path to the same file is the same, a copy is not.
-	open(t, TextOptions{Library: good})
+	open(t, TextOptions{Dir: small, Library: good})
 	link, twin := filepath.Join(dir, "link.so"), filepath.Join(dir, "copy.so")
 	if err := os.Symlink(good, link); err != nil {
 		t.Fatal(err)
 	}
-	open(t, TextOptions{Library: link})
+	open(t, TextOptions{Dir: small, Library: link})
 	b, err := os.ReadFile(good)
 	if err != nil {
 		t.Fatal(err)
@@ -572,7 +574,7 @@ func TestLibrary(t *testing.T) {
 	if err := os.WriteFile(twin, b, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := NewText(t.Context(), TextOptions{Library: twin}); !errors.Is(err, ErrLibrary) || !strings.Contains(err.Error(), "only one") {
+	if _, err := NewText(t.Context(), TextOptions{Dir: small, Library: twin}); !errors.Is(err, ErrLibrary) || !strings.Contains(err.Error(), "only one") {
 		t.Errorf("a second library: %v", err)
 	}
 }
