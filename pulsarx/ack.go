@@ -49,7 +49,7 @@ func (p *partition) request() ackRequest {
 			kept = append(kept, e)
 			continue
 		case e.whole():
-			r.ids, r.whole = append(r.ids, e.wholeID()), append(r.whole, e)
+			r.ids, r.whole, e.acking = append(r.ids, e.wholeID()), append(r.whole, e), true
 		default:
 			full = r.add(e) && e.superseded
 		}
@@ -87,7 +87,7 @@ func (r *ackRequest) add(e *entry) bool {
 			_ = id.Ack() // notes it, and sends nothing while another message of the entry is left
 		}
 	}
-	r.ids, r.parts = append(r.ids, items[last].ackID), append(r.parts, part{e, items})
+	r.ids, r.parts, e.acking = append(r.ids, items[last].ackID), append(r.parts, part{e, items}), true
 	return true
 }
 
@@ -144,6 +144,12 @@ func (r *run[T]) sendAllAcks() {
 
 // confirm takes the answer to a request: the items are let go of, or to be acknowledged again. It returns how many were held.
 func (p *partition) confirm(req *ackRequest, ok bool) (held int) {
+	for _, e := range req.whole {
+		e.acking = false
+	}
+	for _, part := range req.parts {
+		part.entry.acking = false
+	}
 	if !ok {
 		for _, e := range req.whole {
 			p.soil(e)

@@ -24,6 +24,7 @@ type entry struct {
 	older          *entry // an earlier delivery, until all items are received
 	superseded     bool   // a later delivery has begun
 	dirty          bool   // is in its partition's list of what is to be acknowledged
+	acking         bool   // is in a request that is not answered
 	partial        bool   // the rest of its messages is in other entries
 	single         [1]item
 }

@@ -107,6 +107,10 @@
 //
 // For a message in chunks it keeps a goroutine for a minute, even when all chunks have come.
 //
+// An acknowledgement that is on its way while the broker gives a topic away (an unload, a move to another broker) is never answered. The
+// client waits for it, ClientOptions.Pulsar.OperationTimeout long, before it connects the consumer again: so long nothing of that
+// partition comes. A Run that ends then may return an error, since it does not know what was acknowledged.
+//
 // # Metrics and traces
 //
 // The global providers of OpenTelemetry are used. A producer opens a span "send" for each message and writes its W3C traceparent into the

@@ -230,6 +230,7 @@ func setPartitions(t *testing.T, s server, method, topic string, n int) {
 		t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", "application/json")
+	r.Close = true // or it might meet a server that closes an idle connection
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)

@@ -140,8 +140,16 @@ func (p *partition) idle() []lostMessage {
 	return dropped
 }
 
-// idle reports whether an entry is kept for its copies alone.
-func (e *entry) idle() bool { return e == settledEntry || e.undone == 0 && !e.dirty }
+// idle reports whether an entry is kept for its copies alone: of no delivery of it, which a later one may not have received all of, is
+// anything to be acknowledged.
+func (e *entry) idle() bool {
+	for ; e != nil && e != settledEntry; e = e.older {
+		if e.undone > 0 || e.dirty || e.acking {
+			return false
+		}
+	}
+	return true
+}
 
 // forget drops what was settled long enough ago.
 func (p *partition) forget() {

@@ -208,6 +208,8 @@ func TestPartitionProperty(t *testing.T) {
 			case 11:
 				if step < 300 && rng.IntN(10) == 0 || s.sent == len(s.sizes) && len(s.queue) == 0 && rng.IntN(20) == 0 {
 					s.lose(rng)
+				} else if len(s.queue) == 0 && rng.IntN(4) == 0 { // silence, while an acknowledgement is not answered perhaps
+					p.gaps.miss(p.idle(), now)
 				}
 			}
 		}

@@ -99,7 +99,7 @@ func New(o Options) (*Client, error) {
 		DialContext:         dialer.DialContext,
 		TLSHandshakeTimeout: o.DialTimeout,
 		MaxIdleConnsPerHost: 4,
-		IdleConnTimeout:     30 * time.Second,
+		IdleConnTimeout:     15 * time.Second, // Pulsar closes them after 30
 		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
 	}
 	if o.TLS != nil {
