@@ -426,18 +426,23 @@ func (e *encoder) linear(x string, in, out int64, scale float32, names ...string
 	if e.int8 {
 		return e.quantizedLinear(x, in, out, scale, names)
 	}
+	matrix, bias := e.stacked(in, out, scale, names)
+	return e.node("Gemm", []string{x, matrix, bias}, attribute{"transB", int64(1)})
+}
+
+// stacked puts the named matrices one below the other, and their biases: once, when ONNX Runtime loads the graph. The first is scaled.
+func (e *encoder) stacked(in, out int64, scale float32, names []string) (matrix, bias string) {
 	var matrices, biases []string
 	for i, name := range names {
-		matrix, bias := e.weight(name+".weight", out, in), e.weight(name+".bias", out)
+		matrix, bias = e.weight(name+".weight", out, in), e.weight(name+".bias", out)
 		if i == 0 && scale != 1 {
 			factor := e.floats("scale", []float32{scale})
 			matrix, bias = e.node("Mul", []string{matrix, factor}), e.node("Mul", []string{bias, factor})
 		}
 		matrices, biases = append(matrices, matrix), append(biases, bias)
 	}
-	if len(names) > 1 { // once, when ONNX Runtime loads the graph
-		matrices = []string{e.node("Concat", matrices, attribute{"axis", int64(0)})}
-		biases = []string{e.node("Concat", biases, attribute{"axis", int64(0)})}
+	if len(names) == 1 {
+		return matrix, bias
 	}
-	return e.node("Gemm", []string{x, matrices[0], biases[0]}, attribute{"transB", int64(1)})
+	return e.node("Concat", matrices, attribute{"axis", int64(0)}), e.node("Concat", biases, attribute{"axis", int64(0)})
 }

@@ -125,8 +125,8 @@ func (e *engine) openGraph() (graphs []openedGraph, err error) {
 	return []openedGraph{{inputs: g.inputs}}, nil
 }
 
-// gainsAlone says whether texts that run alone have a graph of their own: on the CPU, with weights that are used as they lie in their file,
-// and so take no memory twice.
+// gainsAlone says whether texts that run alone have a graph of their own: on the CPU, with weights most of which are used as they lie in
+// their file, and so take no memory twice.
 func (e *engine) gainsAlone(w weights) bool {
 	for _, t := range w.tensors {
 		if t.elem == elemFloat16 || t.elem == elemBFloat16 {
