@@ -157,8 +157,9 @@ func (p *Producer[T]) enter(ctx context.Context, d *delivery) (*pulsar.Producer,
 		}
 		waiting, cancel := context.WithTimeout(ctx, roomPoll)
 		err := d.line.awaitProducer(waiting)
+		over := waiting.Err() != nil && ctx.Err() == nil // to look at the message again
 		cancel()
-		if err != nil && (ctx.Err() != nil || waiting.Err() == nil) {
+		if err != nil && !over {
 			return nil, err
 		}
 	}

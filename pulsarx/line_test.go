@@ -26,6 +26,7 @@ func adminPath(topic, rest string) string {
 
 // TestTerminated: what is sent to a terminated topic fails with that name, long before the timeout, and so does what comes later.
 func TestTerminated(t *testing.T) {
+	t.Parallel()
 	c, topic := realPulsar(t).client(t), topic(t)
 	p := producer(t, c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic, SendTimeout: time.Minute})
 	if _, err := p.Send(t.Context(), "before"); err != nil {
@@ -55,6 +56,7 @@ func TestTerminated(t *testing.T) {
 // TestRefusedMessage: a message that the topic's own limit refuses makes the client forget the producer; it fails, and what is sent
 // later arrives.
 func TestRefusedMessage(t *testing.T) {
+	t.Parallel()
 	refuse := map[string]func(*testing.T, server, *pulsarx.Client, string){
 		"pulsartest": func(_ *testing.T, s server, _ *pulsarx.Client, topic string) {
 			s.broker.Inject(pulsartest.Fault{Command: "SEND", Topic: topic, Key: "large", Error: "NotAllowedError"})
@@ -222,6 +224,7 @@ func (ownBytes) Encode(_, v []byte) ([]byte, error) { return v, nil }
 // TestReuse: nothing of a message is in a later one, whatever they have set and however long they are, and what a codec returns is left
 // alone.
 func TestReuse(t *testing.T) {
+	t.Parallel()
 	for name, connect := range servers {
 		for codecName, codec := range map[string]pulsarx.Codec[[]byte]{"appends": pulsarx.Bytes(), "returns": ownBytes{}} {
 			t.Run(name+" "+codecName, func(t *testing.T) {
@@ -333,6 +336,7 @@ func TestFlush(t *testing.T) {
 // TestOutcomes sends through random faults, from several goroutines, by all ways, to a close in good time or not: every message has one
 // outcome, callbacks come one at a time, and what succeeded is in the topic. OUTCOMES_ROUNDS are the rounds, 4 by default.
 func TestOutcomes(t *testing.T) {
+	t.Parallel()
 	rounds := 4
 	if text := os.Getenv("OUTCOMES_ROUNDS"); text != "" {
 		var err error

@@ -50,6 +50,7 @@ func (l locks) producer(t *testing.T, topic string) *pulsarx.Producer[string] {
 // TestLocked: messages that cannot be decrypted wait, and hold up no others, however many the broker sends of them; they come when their
 // key does.
 func TestLocked(t *testing.T) {
+	t.Parallel()
 	for name, connect := range servers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -103,6 +104,7 @@ const lockedRound = 500 * time.Millisecond
 
 // TestLockedStateful: what cannot be decrypted is not passed over: the partition waits for its key.
 func TestLockedStateful(t *testing.T) {
+	t.Parallel()
 	for name, connect := range servers {
 		t.Run(name, func(t *testing.T) {
 			s := connect(t)

@@ -171,6 +171,7 @@ func TestMemoryIsFlat(t *testing.T) {
 
 // TestStopWithoutBroker: with the broker gone, Run still returns, and says what was not acknowledged.
 func TestStopWithoutBroker(t *testing.T) {
+	t.Parallel()
 	s := inProcess(t)
 	topic := topic(t)
 	c, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: s.url, Pulsar: quickOptions()})

@@ -170,6 +170,7 @@ func TestSendAsyncOutcomes(t *testing.T) {
 
 // TestBrokerDown: with the broker gone, every message has one outcome, by its timeout or by Close.
 func TestBrokerDown(t *testing.T) {
+	t.Parallel()
 	s := inProcess(t)
 	c, topic := s.client(t), topic(t)
 	p, err := pulsarx.NewProducer(t.Context(), c, pulsarx.String(), pulsarx.ProducerOptions[string]{
@@ -221,6 +222,7 @@ func TestBrokerDown(t *testing.T) {
 }
 
 func TestUnreachable(t *testing.T) {
+	t.Parallel()
 	c, err := pulsarx.NewClient(pulsarx.ClientOptions{
 		URL: "pulsar://127.0.0.1:1", Pulsar: pulsar.ClientOptions{OperationTimeout: 300 * time.Millisecond},
 	})
@@ -287,6 +289,7 @@ func TestClientOptions(t *testing.T) {
 }
 
 func TestToken(t *testing.T) {
+	t.Parallel()
 	broker, err := pulsartest.NewBroker(pulsartest.Options{Token: "right"})
 	if err != nil {
 		t.Fatal(err)

@@ -114,6 +114,7 @@ func (l *ledger) handler(t *testing.T, rng *rand.Rand, poison func(string) bool)
 // restarts: the successes of a key are in order, none is lost, none comes twice that a consumer which left, or that lost its connection
 // beside another, does not explain, and the dead letters are the poison. PULSARX_SEED is the first run, PULSARX_SEEDS how many there are.
 func TestProperty(t *testing.T) {
+	t.Parallel()
 	for name, connect := range servers {
 		t.Run(name, func(t *testing.T) {
 			first := scaled(t, "PULSARX_SEED", 1)

@@ -53,6 +53,7 @@ func raws(t *testing.T, c *pulsarx.Client, topic, subscription string, n int) []
 }
 
 func TestRedrive(t *testing.T) {
+	t.Parallel()
 	for name, connect := range servers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -125,6 +126,7 @@ func TestRedrive(t *testing.T) {
 // TestRedriveTwice: a dead letter that becomes one again says where both came from, and goes back the way it came, to its last step as it
 // was: without a value, with a key that is no text, in chunks, encrypted.
 func TestRedriveTwice(t *testing.T) {
+	t.Parallel()
 	large := bytes.Repeat([]byte("0123456789abcdef"), 6<<16)
 	for name, connect := range servers {
 		t.Run(name, func(t *testing.T) {
@@ -204,6 +206,7 @@ func counted(t *testing.T, c *pulsarx.Client, topic string) map[string]int {
 
 // TestRedriveFails: what could not be moved is still a dead letter, and what was is none.
 func TestRedriveFails(t *testing.T) {
+	t.Parallel()
 	s := inProcess(t)
 	c, topic := s.client(t), topic(t)
 	var values []string
@@ -243,6 +246,7 @@ func TestRedriveFails(t *testing.T) {
 
 // TestRedriveRefused: what the broker refuses for good, of which the client says nothing, ends Redrive.
 func TestRedriveRefused(t *testing.T) {
+	t.Parallel()
 	s := inProcess(t)
 	topic := topic(t)
 	dlq := buried(t, s.client(t), s, topic, "k:1")
@@ -288,6 +292,7 @@ func TestRedriveBusy(t *testing.T) {
 
 // TestRedriveForeign: letters of the bare client, and messages that are no letters.
 func TestRedriveForeign(t *testing.T) {
+	t.Parallel()
 	for name, connect := range servers {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

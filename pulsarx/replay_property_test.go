@@ -159,6 +159,7 @@ func disturb(b *pulsartest.Broker, topic string, rng *rand.Rand) (remove func())
 // TestReplayProperty: whatever is asked for, from wherever, across interruptions, resumptions and faults of the broker, a replay
 // hands out exactly what the model of the topic says, in its order.
 func TestReplayProperty(t *testing.T) {
+	t.Parallel()
 	for name, connect := range servers {
 		t.Run(name, func(t *testing.T) {
 			s := connect(t)

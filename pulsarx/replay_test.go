@@ -293,6 +293,7 @@ func TestReplayNoTopic(t *testing.T) {
 // TestReplayIncompleteChunks: the topic ends within a message in chunks, whose producer has died. What is whole is handed out; that
 // the rest is not is an error, since nobody can say that it will not come.
 func TestReplayIncompleteChunks(t *testing.T) {
+	t.Parallel()
 	s := inProcess(t)
 	topic := topic(t)
 	sendAll(t, keyed(t, s.client(t), topic), numbers(0, 5))
@@ -440,6 +441,7 @@ func TestReplayGrown(t *testing.T) {
 
 // TestReplayTrimmed: what the broker trims while it is read is an error, not a short result.
 func TestReplayTrimmed(t *testing.T) {
+	t.Parallel()
 	s := realPulsar(t)
 	topic := topic(t)
 	// Half of this is how long a replay waits before it believes that nothing comes.

@@ -328,6 +328,7 @@ func refused(t *testing.T, o pulsarx.ClientOptions, topic string) error {
 
 // TestTLS: trust, names, and certificates of clients that change while the client runs.
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	s, dir, topic := inProcess(t), t.TempDir(), topic(t)
 	in := func(name string) string { return filepath.Join(dir, name) }
 	a, other := newAuthority(t), newAuthority(t)
@@ -381,6 +382,7 @@ func TestTLS(t *testing.T) {
 
 // TestTokenRotation: a token changes in its file; the next connection and the broker's next challenge get the new one.
 func TestTokenRotation(t *testing.T) {
+	t.Parallel()
 	s, topic := inProcess(t), topic(t)
 	file := filepath.Join(t.TempDir(), "token")
 	rotate := func(token string) {

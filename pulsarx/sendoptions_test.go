@@ -42,6 +42,7 @@ func receiveAll(tb testing.TB, s server, topic string, n int) []pulsar.Message {
 }
 
 func TestDelivery(t *testing.T) {
+	t.Parallel()
 	for name, connect := range servers {
 		t.Run(name, func(t *testing.T) {
 			s := connect(t)

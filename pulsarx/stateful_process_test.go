@@ -259,6 +259,7 @@ func (j processJob) finish(t *testing.T, c *pulsarx.Client, values []string) {
 // TestStatefulProcesses: three processes share a job; one is killed, another one joins, all are killed, one is left. The outputs are
 // those of a clean run.
 func TestStatefulProcesses(t *testing.T) {
+	t.Parallel()
 	for name, connect := range servers {
 		for kind, choose := range jobStores {
 			t.Run(name+"/"+kind, func(t *testing.T) {

@@ -258,6 +258,7 @@ func (s *crashing) Save(ctx context.Context, name string, generation uint64, wri
 // TestStatefulCrashes: the job dies in each message and around checkpoints, and connections break at each kind of command. The
 // outputs are those of a clean run, whatever has happened.
 func TestStatefulCrashes(t *testing.T) {
+	t.Parallel()
 	for name, connect := range servers {
 		t.Run(name, func(t *testing.T) {
 			s := connect(t)

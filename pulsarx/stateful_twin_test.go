@@ -16,6 +16,7 @@ import (
 // topics anew, knows nothing of it any more and gives the partitions to another one. When it thaws, it goes on with what it has, and
 // can neither publish nor save: the outputs are those of a clean run.
 func TestStatefulTwin(t *testing.T) {
+	t.Parallel()
 	for name, connect := range servers {
 		for kind, choose := range jobStores {
 			t.Run(name+"/"+kind, func(t *testing.T) {

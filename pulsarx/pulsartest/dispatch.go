@@ -37,7 +37,7 @@ func newDispatcher(s *subscription, kind subscriptionType, first *consumer) disp
 		pending: map[int]delivery{}, redeliveries: map[int]uint32{},
 	}
 	if kind == shared {
-		return &roundRobin{deliveries: d}
+		return &roundRobin{deliveries: d, chunked: map[string]*consumer{}}
 	}
 	return &byKey{
 		deliveries: d, sticky: first.sticky, outOfOrder: first.outOfOrder,
@@ -294,8 +294,9 @@ func (h *delayHeap) Pop() any {
 // roundRobin serves Shared: each entry to the next consumer that can take it, those with the best priority first.
 type roundRobin struct {
 	deliveries
-	replay intHeap // entries to deliver again
-	turn   int
+	replay  intHeap // entries to deliver again
+	turn    int
+	chunked map[string]*consumer // who gets the chunks of a message, from the first to the last
 }
 
 func (*roundRobin) add(*consumer) *refusal { return nil }
@@ -318,6 +319,8 @@ func (d *roundRobin) acked(i, left int) { d.settle(i, left) }
 
 func (d *roundRobin) dispatch() {
 	d.putBack(d.due())
+	var waiting []int // chunks
+	defer func() { d.putBack(waiting) }()
 	for {
 		c := d.pick()
 		if c == nil {
@@ -327,9 +330,30 @@ func (d *roundRobin) dispatch() {
 		if !ok {
 			return
 		}
+		if e := &d.sub.topic.entries[i]; e.chunks > 1 {
+			if c = d.assign(e, c); c == nil {
+				waiting = append(waiting, i)
+				continue
+			}
+		}
 		d.deliver(c, i)
 		d.turn = slices.Index(d.sub.consumers, c) + 1
 	}
+}
+
+// assign is the consumer that gets a chunk, nil while it waits: the chunks of a message go to the consumer of the first one, c.
+func (d *roundRobin) assign(e *entry, c *consumer) *consumer {
+	to := d.chunked[e.uuid]
+	if e.chunk == 0 && !slices.Contains(d.sub.consumers, to) {
+		to = c
+	}
+	if !slices.Contains(d.sub.consumers, to) || !to.hungry() {
+		return nil
+	}
+	if d.chunked[e.uuid] = to; e.chunk == e.chunks-1 {
+		delete(d.chunked, e.uuid)
+	}
+	return to
 }
 
 func (d *roundRobin) takes(*entry) *consumer {

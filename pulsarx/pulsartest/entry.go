@@ -18,6 +18,9 @@ type entry struct {
 	published int64  // milliseconds since 1970, by the producer's clock
 	deliverAt int64  // the same; 0: at once
 	hash      uint32 // of the key, for Key_Shared
+	uuid      string // of the message that this is a chunk of
+	chunks    int    // that it has
+	chunk     int
 }
 
 // metadata is MessageMetadata, as far as a broker needs it.
@@ -132,6 +135,9 @@ func newEntry(b []byte) (entry, error) {
 		batched:   meta.batched,
 		published: meta.published,
 		deliverAt: meta.deliverAt,
+		uuid:      meta.uuid,
+		chunks:    meta.chunks,
+		chunk:     meta.chunk,
 		hash:      keyHash(meta.stickyKey()),
 	}, nil
 }

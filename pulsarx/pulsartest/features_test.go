@@ -212,6 +212,45 @@ func TestChunks(t *testing.T) {
 	}
 }
 
+// TestSharedChunks: the chunks of a message go to one consumer of a Shared subscription.
+func TestSharedChunks(t *testing.T) {
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+			client, topic := on.client(t), on.topic(t, "chunks")
+			var consumers []pulsar.Consumer
+			for range 2 {
+				consumers = append(consumers, subscribe(t, client, pulsar.ConsumerOptions{Topic: topic, Type: pulsar.Shared}))
+			}
+			var sent []*pulsar.ProducerMessage
+			for i := range 10 {
+				sent = append(sent, &pulsar.ProducerMessage{Payload: bytes.Repeat([]byte{byte(i)}, 5000)})
+			}
+			produce(t, client, pulsar.ProducerOptions{Topic: topic, DisableBatching: true, EnableChunking: true, ChunkMaxMessageSize: 1000}, sent...)
+			seen := map[byte]bool{}
+			for range sent {
+				var m pulsar.Message
+				select {
+				case c := <-consumers[0].Chan():
+					m = c.Message
+					ack(t, consumers[0], m)
+				case c := <-consumers[1].Chan():
+					m = c.Message
+					ack(t, consumers[1], m)
+				case <-time.After(patience):
+					t.Fatalf("%d of %d messages came", len(seen), len(sent))
+				}
+				first := m.Payload()[0]
+				if seen[first] || !bytes.Equal(m.Payload(), sent[first].Payload) {
+					t.Errorf("message %d, %d bytes, again: %v", first, len(m.Payload()), seen[first])
+				}
+				seen[first] = true
+			}
+			on.drained(t, topic, "s")
+		})
+	}
+}
+
 func TestAccessModes(t *testing.T) {
 	for name, connect := range brokers {
 		t.Run(name, func(t *testing.T) {

@@ -123,7 +123,7 @@ func (c *chance) sendBy(conn, name string) {
 			head += ` ordering_key: "o1"`
 		}
 		c.do(conn, fmt.Sprintf(`type: SEND send { producer_id: 1 sequence_id: %d } | %s | m%d`, n, head, n))
-	case kind == 6 && !c.dedup && !c.has("Shared"): // where chunks wait for those before them, which may be acknowledged
+	case kind == 6 && !c.dedup:
 		for i := range 2 {
 			c.do(conn, fmt.Sprintf(`type: SEND send { producer_id: 1 sequence_id: %d is_chunk: true } | %s%s uuid: "u%d" num_chunks_from_msg: 2 total_chunk_msg_size: 10 chunk_id: %d | c%d`,
 				n, head, key, n, i, n))

@@ -97,10 +97,10 @@ func newScript(t *testing.T, on target) *script {
 }
 
 // play carries a script out, and compares the answers. Pulsar 4.0.8 at times does not dispatch what is there, until more comes: where a
-// real broker leaves an answer out, the script is played again on another topic. It fails where the same answer is left out twice.
+// real broker leaves an answer out, the script is played again on another topic. It fails where the same answer is left out five times.
 func play(t *testing.T, on target, name string, lines []string) {
 	t.Helper()
-	var silent []int
+	silent := map[int]int{}
 	for {
 		s := newScript(t, on)
 		if on.broker == nil {
@@ -108,13 +108,13 @@ func play(t *testing.T, on target, name string, lines []string) {
 		}
 		at := s.play(name, lines)
 		s.hangUp()
+		silent[at]++
 		switch {
 		case at < 0:
 			return
-		case slices.Contains(silent, at):
-			t.Fatalf("%s:%d: no answer, twice; want %s\nafter\n%s", name, at+1, lines[at], strings.Join(lines[max(at-6, 0):at], "\n"))
+		case silent[at] == 5:
+			t.Fatalf("%s:%d: no answer, five times; want %s\nafter\n%s", name, at+1, lines[at], strings.Join(lines[max(at-6, 0):at], "\n"))
 		}
-		silent = append(silent, at)
 		t.Logf("%s:%d: no answer", name, at+1)
 	}
 }
