@@ -33,8 +33,8 @@ type BatcherOptions struct {
 	MaxQueue int
 	// Reject fails a call that finds no room in the queue with [ErrQueueFull], instead of letting it wait.
 	Reject bool
-	// Concurrency is how many batches the embedder works on at a time. Zero: 1, which is right where one batch keeps all cores or the
-	// whole device busy.
+	// Concurrency is how many batches the embedder works on at a time; without MaxDelay, what waits is shared evenly among them. Zero: 1,
+	// which is right where one batch keeps all cores or the whole device busy.
 	Concurrency int
 	// MeterProvider and TracerProvider are where metrics and spans go; nil: the global ones.
 	MeterProvider  metric.MeterProvider
@@ -64,9 +64,9 @@ const maxInt = int(^uint(0) >> 1)
 // backfill, and no batch has both; among equals, first come, first served.
 //
 // Each caller gets its own inputs' vectors and errors, as if it had called the embedder itself: an input that fails costs its
-// neighbours nothing, also where the embedder panics or refuses a batch for good and does not say for which input, since then each
-// input is tried alone. A caller whose context is done leaves at once; its inputs that wait are taken out, and a batch that nobody
-// waits for any more is cancelled.
+// neighbours nothing, also where the embedder panics, ends its goroutine, or refuses a batch for good and does not say for which
+// input, since then each input is tried alone. A caller whose context is done leaves at once; its inputs that wait are taken out, and
+// a batch that nobody waits for any more is cancelled.
 //
 // A Batcher has no goroutine while it has no work, and nothing to close. It is safe for concurrent use.
 type Batcher[In any] struct {
@@ -79,7 +79,8 @@ type Batcher[In any] struct {
 	queues  [priorities]queue
 	queued  int           // inputs in the queues
 	running int           // goroutines that run batches
-	arrived chan struct{} // closed, and made anew, when the queues have become longer; for a batch that waits to be full
+	busy    int           // inputs in their batches
+	moved   chan struct{} // closed, and made anew, when the queues have changed; for a batch that waits to be full
 }
 
 // queue is what waits with one priority. Inputs go first come, first served; who could not queue all goes to the end of the line.
@@ -93,7 +94,7 @@ type queue struct {
 func NewBatcher[In any](e Embedder[In], o BatcherOptions) *Batcher[In] {
 	return &Batcher[In]{
 		embedder: e, options: o.withDefaults(), tokens: counterOf(e), telemetry: newBatcherTelemetry(o),
-		arrived: make(chan struct{}),
+		moved: make(chan struct{}),
 	}
 }
 
@@ -211,10 +212,8 @@ func (b *Batcher[In]) changed(q *queue) {
 		b.queued += b.queues[i].inputs.Len()
 	}
 	b.telemetry.queued(b.queued - before)
-	if b.queued > before {
-		close(b.arrived)
-		b.arrived = make(chan struct{})
-	}
+	close(b.moved)
+	b.moved = make(chan struct{})
 	if b.queued > 0 && b.running < b.options.Concurrency {
 		b.running++
 		go b.run()
@@ -265,12 +264,24 @@ func (b *Batcher[In]) next() []waiting[In] {
 			b.wait(left)
 			continue
 		}
+		items = items[:b.share(q, len(items))]
 		for range items {
 			q.inputs.Remove(q.inputs.Front())
 		}
+		b.busy += len(items)
 		b.changed(q)
 		return items
 	}
+}
+
+// share is how many of the n inputs at the front of a queue are the next batch where several run at a time: no more than leave as many
+// for each of the others, with what these work on. Else callers who come back one by one would keep small batches small and large ones
+// large for ever, and of inputs that come at once one batch would have all. b.mu is held.
+func (b *Batcher[In]) share(q *queue, n int) int {
+	if b.options.MaxDelay > 0 { // batches are to be full
+		return n
+	}
+	return min(n, (q.inputs.Len()+b.busy+b.options.Concurrency-1)/b.options.Concurrency)
 }
 
 // front returns which inputs of which queue are the next batch, and whether it has no room for more. b.mu is held.
@@ -292,15 +303,15 @@ func (b *Batcher[In]) front() (q *queue, items []waiting[In], full bool) {
 	return q, items, len(items) == b.options.MaxItems || tokens >= b.options.MaxTokens
 }
 
-// wait waits for more inputs, at most as long as given. b.mu is held, but not meanwhile.
+// wait waits until the queues change, at most as long as given. b.mu is held, but not meanwhile.
 func (b *Batcher[In]) wait(atMost time.Duration) {
-	arrived := b.arrived
+	moved := b.moved
 	b.mu.Unlock()
 	defer b.mu.Lock()
 	timer := time.NewTimer(atMost)
 	defer timer.Stop()
 	select {
-	case <-arrived:
+	case <-moved:
 	case <-timer.C:
 	}
 }
@@ -320,6 +331,7 @@ func (b *Batcher[In]) embed(items []waiting[In]) {
 	b.telemetry.ran(ctx, time.Since(start), len(items))
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.busy -= len(items)
 	for i, w := range items {
 		c := w.request
 		c.batches = slices.DeleteFunc(c.batches, func(r *batch) bool { return r == running })
@@ -363,15 +375,22 @@ func (b *Batcher[In]) begin(items []waiting[In]) (context.Context, *batch) {
 	return ctx, running
 }
 
-// recovering makes an error of an embedder's panic, which in a goroutine of ours would end the process. It is permanent, so that each
-// input is tried alone.
+// recovering makes an error of an embedder's panic, which in a goroutine of ours would end the process, and of runtime.Goexit, which would
+// end the goroutine and leave the callers waiting. Both are permanent, so that each input is tried alone.
 type recovering[In any] struct{ Embedder[In] }
 
 func (r recovering[In]) Embed(ctx context.Context, inputs []In) (vectors [][]float32, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			vectors, err = nil, itemerror.Permanent(fmt.Errorf("embed: the embedder panicked: %v", p))
-		}
+	err = itemerror.Permanent(errors.New("embed: the embedder ended its goroutine"))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() {
+			if p := recover(); p != nil {
+				err = itemerror.Permanent(fmt.Errorf("embed: the embedder panicked: %v", p))
+			}
+		}()
+		vectors, err = r.Embedder.Embed(ctx, inputs)
 	}()
-	return r.Embedder.Embed(ctx, inputs)
+	<-done
+	return vectors, err
 }

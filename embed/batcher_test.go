@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -249,6 +251,88 @@ func TestBatcherMaxDelay(t *testing.T) {
 	})
 }
 
+// TestBatcherMaxDelayOfOthers: when who leaves lets others in, the next batch may be full, and waits no longer.
+func TestBatcherMaxDelayOfOthers(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name, stays, leaves, comes string
+		stay                       embed.Priority
+		want                       []string // the first batch
+	}{
+		{"a place is taken by a larger input", "a", "b", "c c c c", embed.Live, []string{"a"}},
+		{"nothing live is left", "old,older", "new", "", embed.Backfill, []string{"old", "older"}},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			model := newSlow()
+			b := embed.NewBatcher(model, embed.BatcherOptions{MaxDelay: time.Hour, MaxQueue: 2, MaxTokens: 4, MaxItems: 2 + len(tt.comes)})
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			leaving, leave := context.WithCancel(ctx)
+			defer leave()
+			var callers sync.WaitGroup
+			call := func(ctx context.Context, texts string) {
+				callers.Go(func() { _, _ = b.Embed(ctx, strings.FieldsFunc(texts, func(r rune) bool { return r == ',' })) })
+				synctest.Wait()
+			}
+			if tt.stay == embed.Backfill {
+				call(leaving, tt.leaves) // first, so that the batch waits for its like
+				call(embed.WithPriority(ctx, tt.stay), tt.stays)
+			} else {
+				call(ctx, tt.stays)
+				call(leaving, tt.leaves)
+			}
+			call(ctx, tt.comes)
+			leave()
+			synctest.Wait()
+			model.mu.Lock()
+			if len(model.batches) == 0 || !slices.Equal(model.batches[0], tt.want) {
+				t.Errorf("%s: batches %q, want %q at once", tt.name, model.batches, tt.want)
+			}
+			model.mu.Unlock()
+			cancel()
+			callers.Wait()
+		})
+	}
+}
+
+// TestBatcherShares: what waits is shared among as many batches as may run, so that neither one has all nor small ones stay small.
+func TestBatcherShares(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		calls, want string // with commas between inputs
+		options     embed.BatcherOptions
+	}{
+		{"1,2,3,4,5,6,7", "1,2,3,4 5,6,7", embed.BatcherOptions{Concurrency: 2}},
+		{"1,2,3,4,5,6,7", "1,2,3 4,5,6 7", embed.BatcherOptions{Concurrency: 3}},
+		{"1,2", "1 2", embed.BatcherOptions{Concurrency: 5}},
+		{"1,2,3,4,5,6,7", "1,2,3,4,5,6,7", embed.BatcherOptions{Concurrency: 2, MaxDelay: time.Millisecond}},
+	}
+	for _, tt := range tests {
+		synctest.Test(t, func(t *testing.T) {
+			model := newSlow()
+			b := embed.NewBatcher(model, tt.options)
+			var callers sync.WaitGroup
+			for _, call := range strings.Fields(tt.calls) {
+				callers.Go(func() {
+					if _, err := b.Embed(t.Context(), strings.Split(call, ",")); err != nil {
+						t.Error(err)
+					}
+				})
+				synctest.Wait()
+			}
+			callers.Wait()
+			var got []string
+			for _, batch := range model.batches {
+				got = append(got, strings.Join(batch, ","))
+			}
+			if slices.Sort(got); strings.Join(got, " ") != tt.want { // those that begin at the same time do so in any order
+				t.Errorf("%s: batches %q, want %q", tt.calls, got, tt.want)
+			}
+		})
+	}
+}
+
 func TestBatcherQueue(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -350,6 +434,36 @@ func TestBatcherFailures(t *testing.T) {
 			}
 		})
 	}
+}
+
+// quitter ends the goroutine that it is called in at a bad text, as t.FailNow does.
+type quitter struct {
+	embed.Embedder[string]
+	times atomic.Int32 // how often it does, at most
+}
+
+func (q *quitter) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	if slices.ContainsFunc(texts, bad) && q.times.Add(-1) >= 0 {
+		runtime.Goexit()
+	}
+	return q.Embedder.Embed(ctx, texts)
+}
+
+// TestBatcherGoexit: an embedder that ends its goroutine leaves nobody waiting.
+func TestBatcherGoexit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		model := &quitter{Embedder: embedtest.New(4)}
+		model.times.Store(1000)
+		b := embed.NewBatcher(model, embed.BatcherOptions{})
+		for range 3 {
+			vectors, err := b.Embed(t.Context(), []string{"good", "bad", "better"})
+			var items interface{ ItemErrors() []error }
+			if !errors.As(err, &items) || items.ItemErrors()[1] == nil || len(embedFailed(items.ItemErrors())) != 1 || vectors[0] == nil || vectors[2] == nil {
+				t.Errorf("vectors %v, error %v", vectors, err)
+			}
+		}
+	})
 }
 
 func bad(text string) bool { return strings.Contains(text, "bad") }

@@ -28,7 +28,7 @@ type CacheOptions struct {
 	// Remote is asked for what is not here, before the embedder, and given what the embedder has made; nil: there is none. What it
 	// does not answer within RemoteTimeout, or answers wrong, the embedder makes, and what was wrong is replaced; after three failures
 	// in a row it is left alone for 10 seconds. A call waits for one failure at most, also where Remote heeds no context: what it does
-	// then goes on by itself.
+	// then goes on by itself, and while three such requests have not ended it is left alone too.
 	Remote Remote
 	// RemoteTimeout bounds a request to Remote. Zero: 300 ms.
 	RemoteTimeout time.Duration

@@ -288,6 +288,38 @@ func TestCachePanic(t *testing.T) {
 	}
 }
 
+// TestCacheGoexit: of callers who want the same, one whose goroutine ends meanwhile takes none along.
+func TestCacheGoexit(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		slow := newSlow()
+		model := &quitter{Embedder: slow}
+		model.times.Store(1)
+		c := newCache(t, laggard{model}, embed.CacheOptions{})
+		var callers sync.WaitGroup
+		var made atomic.Int32
+		for range 5 {
+			callers.Go(func() {
+				if v, err := c.Embed(t.Context(), []string{"bad"}); err == nil && len(v) == 1 {
+					made.Add(1)
+				}
+			})
+		}
+		callers.Wait()
+		if made.Load() != 4 || len(slow.batches) != 1 {
+			t.Errorf("%d of 5 callers have a vector, in %d batches", made.Load(), len(slow.batches))
+		}
+	})
+}
+
+// laggard waits a second before each call.
+type laggard struct{ embed.Embedder[string] }
+
+func (l laggard) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	time.Sleep(time.Second)
+	return l.Embedder.Embed(ctx, texts)
+}
+
 // shared is a Remote in memory, which can be slow or wrong.
 type shared struct {
 	mu       sync.Mutex
@@ -419,6 +451,32 @@ func TestCacheRemoteThatIsDeaf(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestCacheRemoteThatStaysDeaf: requests that are never answered are few, however long it lasts, and one that ends has it asked again.
+func TestCacheRemoteThatStaysDeaf(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		remote := &deaf{wait: make(chan struct{})}
+		defer close(remote.wait)
+		c := newCache(t, embedtest.New(8), embed.CacheOptions{Remote: remote})
+		hours := func(n int) {
+			for range n {
+				if _, err := c.Embed(t.Context(), []string{time.Now().String()}); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Hour)
+			}
+		}
+		if hours(100); remote.requests.Load() != 3 {
+			t.Errorf("%d requests in 100 hours", remote.requests.Load())
+		}
+		remote.wait <- struct{}{} // one is answered
+		synctest.Wait()
+		if hours(100); remote.requests.Load() != 4 {
+			t.Errorf("%d requests after one was answered", remote.requests.Load())
+		}
+	})
 }
 
 func TestCacheRandom(t *testing.T) {

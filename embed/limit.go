@@ -64,7 +64,7 @@ type Limited[In any] struct {
 	options       LimitOptions
 	count         func(In) int
 	calls, tokens *rate.Limiter
-	turn          chan struct{} // has one place: of callers that wait for the rates, who is in it goes next
+	turn          chan struct{} // has one place: of callers that wait for the rates, who is in it goes next, and alone spends
 	spending      func(ctx context.Context, tokens int, money float64)
 
 	mu     sync.Mutex
@@ -133,35 +133,34 @@ func (l *Limited[In]) Embed(ctx context.Context, inputs []In) ([][]float32, erro
 	return vectors, NewBatchError(errs)
 }
 
-// admit waits until a call fits the rates, and takes it from the budget. What a caller who leaves has not used others may.
+// admit waits until a call fits the rates, and takes it from the budget.
 func (l *Limited[In]) admit(ctx context.Context, inputs []In) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
 	tokens := 0
 	for _, in := range inputs {
 		tokens += l.count(in)
 	}
-	giveBack, err := l.spend(tokens)
-	if err != nil {
+	if err := l.afford(tokens); err != nil { // before the turn comes
 		return err
 	}
-	if err := l.waitForRates(ctx, tokens); err != nil {
-		giveBack()
+	if err := l.spend(ctx, tokens); err != nil {
 		return err
 	}
 	l.spending(ctx, tokens, l.cost(tokens))
 	return nil
 }
 
-// waitForRates waits until a call fits the rates. Callers do so one after the other: a rate takes back nothing from before what it gave
-// later, so that of many who leave only the last would give back what it has taken.
-func (l *Limited[In]) waitForRates(ctx context.Context, tokens int) error {
+// spend waits until a call fits the rates, and takes it from the budget then. Callers do so one after the other, so that many at the same
+// time do not spend the budget twice, none is refused for the sake of one who waits and may leave, and who leaves gives back all that it has
+// taken of the rates: a rate takes back nothing from before what it gave later.
+func (l *Limited[In]) spend(ctx context.Context, tokens int) error {
 	select {
 	case l.turn <- struct{}{}:
 		defer func() { <-l.turn }()
 	case <-ctx.Done():
 		return ctx.Err()
+	}
+	if err := l.afford(tokens); err != nil {
+		return err
 	}
 	now := time.Now()
 	taken := slices.Concat(reserve(l.calls, 1, now), reserve(l.tokens, tokens, now))
@@ -169,36 +168,33 @@ func (l *Limited[In]) waitForRates(ctx context.Context, tokens int) error {
 	for _, r := range taken {
 		wait = max(wait, r.DelayFrom(now))
 	}
-	err := pause(ctx, wait)
-	if err != nil {
+	if err := pause(ctx, wait); err != nil {
 		for _, r := range slices.Backward(taken) {
 			r.CancelAt(now) // at a later time it gives nothing back of what was there at once
 		}
+		return err
 	}
-	return err
-}
-
-// spend takes tokens from the budget, before the call, so that many at the same time do not spend it twice, and returns what gives them
-// back.
-func (l *Limited[In]) spend(tokens int) (giveBack func(), err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if now := time.Now(); now.Sub(l.period) >= l.options.Period {
 		l.period, l.spent = now, 0
 	}
-	if l.options.Budget > 0 && l.cost(l.spent+tokens) > l.options.Budget {
-		return nil, fmt.Errorf("%w: %.4g of %.4g, for %v more", ErrBudget, l.cost(l.spent), l.options.Budget,
-			time.Until(l.period.Add(l.options.Period)).Round(time.Second))
-	}
 	l.spent += tokens
-	period := l.period
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.period.Equal(period) {
-			l.spent -= tokens
-		}
-	}, nil
+	return nil
+}
+
+// afford returns [ErrBudget] where the budget has no more for so many tokens.
+func (l *Limited[In]) afford(tokens int) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	spent, left := l.spent, time.Until(l.period.Add(l.options.Period))
+	if left <= 0 {
+		spent, left = 0, l.options.Period
+	}
+	if l.options.Budget > 0 && l.cost(spent+tokens) > l.options.Budget {
+		return fmt.Errorf("%w: %.4g of %.4g, for %v more", ErrBudget, l.cost(spent), l.options.Budget, left.Round(time.Second))
+	}
+	return nil
 }
 
 func (l *Limited[In]) backoff(attempt int) time.Duration {

@@ -173,6 +173,38 @@ func TestLimitBudgetIsExact(t *testing.T) {
 	})
 }
 
+// TestLimitTurn: who waits for the rates has spent nothing yet, so that nobody is refused for the sake of one who leaves.
+func TestLimitTurn(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		l := embed.Limit(counted{embedtest.New(4)}, embed.LimitOptions{Price: 1e6, Budget: 25, CallsPerMinute: 10}) // a token costs 1
+		call := func(ctx context.Context) error { _, err := l.Embed(ctx, []string{"0123456789"}); return err }
+		if err := call(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		leaving, leave := context.WithTimeout(t.Context(), time.Second)
+		defer leave()
+		var callers sync.WaitGroup
+		callers.Go(func() {
+			if err := call(leaving); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("who leaves: %v", err)
+			}
+		})
+		synctest.Wait()
+		if l.Spent() != 10 {
+			t.Errorf("spent %v", l.Spent())
+		}
+		if err := call(t.Context()); err != nil || l.Spent() != 20 {
+			t.Errorf("who comes next: %v, spent %v", err, l.Spent())
+		}
+		callers.Wait()
+		start := time.Now()
+		if err := call(t.Context()); !errors.Is(err, embed.ErrBudget) || time.Since(start) > 0 {
+			t.Errorf("error %v after %v", err, time.Since(start))
+		}
+	})
+}
+
 // TestLimitKeepsWhatIsPaid: vectors of the first attempt are the caller's, though there is no money for the second, or no time.
 func TestLimitKeepsWhatIsPaid(t *testing.T) {
 	t.Parallel()

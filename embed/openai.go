@@ -37,7 +37,8 @@ type OpenAIOptions struct {
 	// Fingerprint is the model's (see [Model]). Empty: the URL without its query, the name and the length, which do not tell when the
 	// server changes the model behind the name.
 	Fingerprint string
-	// Client makes the requests; nil: one with a timeout of 30 s.
+	// Client makes the requests; nil: one with a timeout of 30 s. It is not led to another scheme, host or port, where the key and the texts
+	// have no business: a server that says so is an error.
 	Client *http.Client
 }
 
@@ -72,6 +73,7 @@ func NewOpenAI(o OpenAIOptions) (*OpenAI, error) {
 	if o.Client == nil {
 		o.Client = &http.Client{Timeout: 30 * time.Second}
 	}
+	o.Client = staying(o.Client)
 	place := url.URL{Scheme: base.Scheme, Host: base.Host, Path: base.Path}
 	if o.Fingerprint == "" {
 		o.Fingerprint = fmt.Sprintf("%s %s %d", &place, o.Model, o.Dimensions)
@@ -82,23 +84,57 @@ func NewOpenAI(o OpenAIOptions) (*OpenAI, error) {
 	}, nil
 }
 
+// staying returns the same client, which follows no redirect to another origin. By itself net/http takes the key along to another port, and the
+// texts anywhere.
+func staying(c *http.Client) *http.Client {
+	client := *c
+	client.CheckRedirect = func(req *http.Request, via []*http.Request) error {
+		switch from := via[0].URL; {
+		case req.URL.Scheme != from.Scheme || req.URL.Host != from.Host || len(via) >= 10:
+			return http.ErrUseLastResponse
+		case c.CheckRedirect != nil:
+			return c.CheckRedirect(req, via)
+		}
+		return nil
+	}
+	return &client
+}
+
 // Model describes the vectors. MaxLength is zero: the server knows it.
 func (e *OpenAI) Model() Model { return e.model }
 
 // Embed asks the server for the vectors, MaxInputs texts at a time; see [Embedder]. A text that the server refuses (status 400, 413 or 422)
-// is wrong for good; any other failure may pass, also a key that is refused, and the texts behind those of such a request fail as they do,
-// without a request of their own. No error has a text, the key or the server's words.
+// is wrong for good; any other failure may pass, also a key that is refused. A request that fails so costs its own texts alone; but behind
+// two in a row, one without leave (status 401, 403 or 404, or no key) or one for which the context has ended, the other texts fail as its own
+// do, without a request. No error has a text, the key or the server's words.
 func (e *OpenAI) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	vectors, errs := make([][]float32, 0, len(texts)), make([]error, 0, len(texts))
+	failures := 0 // requests in a row of which nothing came
 	for part := range slices.Chunk(texts, e.options.MaxInputs) {
 		made, failed := Each(ctx, oneRequest{e}, part)
 		vectors, errs = append(vectors, made...), append(errs, failed...)
-		if !slices.ContainsFunc(failed, func(err error) bool { return err == nil || itemerror.IsPermanent(err) }) {
+		if slices.ContainsFunc(failed, func(err error) bool { return err == nil || itemerror.IsPermanent(err) }) {
+			failures = 0
+			continue
+		}
+		if failures++; failures == 2 || ctx.Err() != nil || befallsAll(failed[0]) {
 			rest := len(texts) - len(errs)
 			return append(vectors, make([][]float32, rest)...), NewBatchError(append(errs, slices.Repeat(failed[:1], rest)...))
 		}
 	}
 	return vectors, NewBatchError(errs)
+}
+
+// errKey says that there is no key.
+var errKey = errors.New("no key")
+
+// befallsAll reports whether an error is that of every request.
+func befallsAll(err error) bool {
+	var of *statusError
+	if errors.As(err, &of) {
+		return slices.Contains([]int{http.StatusUnauthorized, http.StatusForbidden, http.StatusNotFound}, of.status)
+	}
+	return errors.Is(err, errKey)
 }
 
 // oneRequest embeds texts in one request.
@@ -133,7 +169,7 @@ func (e *OpenAI) request(ctx context.Context, texts []string) ([][]float32, erro
 	if e.options.Key != nil {
 		key, err := e.options.Key(ctx)
 		if err != nil {
-			return nil, fmt.Errorf("embed: the key of %s: %w", e.place, err)
+			return nil, fmt.Errorf("embed: %w of %s: %w", errKey, e.place, err)
 		}
 		req.Header.Set("Authorization", "Bearer "+key)
 	}

@@ -8,9 +8,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -146,29 +149,108 @@ func TestOpenAIFailures(t *testing.T) {
 	}
 }
 
-// TestOpenAIDown: what is behind a request that failed is not asked for.
+// TestOpenAIDown: a request that fails costs its own texts, until it is plain that others would fail too.
 func TestOpenAIDown(t *testing.T) {
 	t.Parallel()
-	var requests atomic.Int32
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		if requests.Add(1) == 1 {
-			_, _ = w.Write([]byte(`{"data": [{"index": 0, "embedding": [3, 0]}]}`))
-			return
+	left := errors.New("left")
+	tests := []struct {
+		name     string
+		statuses []int // of the requests, one for each text
+		requests int
+		made     []int
+	}{
+		{"one", []int{200, 503, 200, 200}, 4, []int{0, 2, 3}},
+		{"the first", []int{429, 200, 200, 500}, 4, []int{1, 2}},
+		{"every other", []int{500, 200, 502, 200}, 4, []int{1, 3}},
+		{"two in a row", []int{200, 503, 503, 200}, 3, []int{0}},
+		{"all", []int{503, 503, 503, 503}, 2, nil},
+		{"no leave", []int{200, 401, 200, 200}, 2, []int{0}},
+		{"no such model", []int{404, 200, 200, 200}, 1, nil},
+		{"a text that is refused between", []int{503, 400, 503, 200}, 4, []int{3}},
+		{"no key", []int{200, 0, 200, 200}, 1, []int{0}},
+		{"the caller leaves", []int{200, -1, 200, 200}, 2, []int{0}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithCancelCause(t.Context())
+			defer cancel(nil)
+			var requests, keys atomic.Int32
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, _ = io.Copy(io.Discard, r.Body) // else the server does not see that the client has left
+				switch status := tt.statuses[requests.Add(1)-1]; status {
+				case http.StatusOK:
+					_, _ = w.Write([]byte(`{"data": [{"index": 0, "embedding": [3, 0]}]}`))
+				case -1:
+					cancel(left)
+					<-r.Context().Done()
+				default:
+					w.WriteHeader(status)
+				}
+			}))
+			defer s.Close()
+			key := func(context.Context) (string, error) {
+				if tt.statuses[keys.Add(1)-1] == 0 {
+					return "", errors.New("vault is sealed")
+				}
+				return "secret", nil
+			}
+			e, err := embed.NewOpenAI(embed.OpenAIOptions{URL: s.URL, Model: "m", Dimensions: 2, MaxInputs: 1, Key: key})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := e.Embed(ctx, []string{"a", "b", "c", "d"})
+			var items interface{ ItemErrors() []error }
+			if !errors.As(err, &items) || len(got) != 4 {
+				t.Fatalf("%v, error %v", got, err)
+			}
+			for i, err := range items.ItemErrors() {
+				if made := slices.Contains(tt.made, i); made != (err == nil) || made != (got[i] != nil) {
+					t.Errorf("text %d: %v, error %v", i, got[i], err)
+				}
+			}
+			if n := int(requests.Load()); n != tt.requests {
+				t.Errorf("%d requests, want %d", n, tt.requests)
+			}
+		})
+	}
+}
+
+// TestOpenAIRedirect: neither the key nor a text goes to another server, nor to another port of the same.
+func TestOpenAIRedirect(t *testing.T) {
+	t.Parallel()
+	var strayed atomic.Int32
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { strayed.Add(1) }))
+	defer other.Close()
+	good, _ := server(t, false, "")
+	for _, status := range []int{301, 302, 303, 307, 308} {
+		for _, to := range []string{other.URL, strings.Replace(other.URL, "127.0.0.1", "localhost", 1)} {
+			s := httptest.NewServer(http.RedirectHandler(to, status))
+			e, err := embed.NewOpenAI(embed.OpenAIOptions{URL: s.URL, Model: "m", Dimensions: 2, Key: secret})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.Embed(t.Context(), []string{"text"}); err == nil || !strings.Contains(err.Error(), fmt.Sprint(status)) || strayed.Load() > 0 {
+				t.Errorf("%d to %s: error %v, %d requests there", status, to, err, strayed.Load())
+			}
+			s.Close()
 		}
-		w.WriteHeader(http.StatusServiceUnavailable)
-	}))
-	defer s.Close()
-	e, err := embed.NewOpenAI(embed.OpenAIOptions{URL: s.URL, Model: "m", Dimensions: 2, MaxInputs: 1})
+	}
+	mux := http.NewServeMux() // the same server may move
+	to, err := url.Parse(good)
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := e.Embed(t.Context(), []string{"a", "b", "c", "d"})
-	var items interface{ ItemErrors() []error }
-	if !errors.As(err, &items) || len(embedFailed(items.ItemErrors())) != 3 || items.ItemErrors()[0] != nil || len(got) != 4 || got[0] == nil {
-		t.Errorf("%v, error %v", got, err)
+	mux.Handle("/old/embeddings", http.RedirectHandler("/v1/embeddings", http.StatusPermanentRedirect))
+	mux.Handle("/v1/embeddings", httputil.NewSingleHostReverseProxy(&url.URL{Scheme: to.Scheme, Host: to.Host}))
+	s := httptest.NewServer(mux)
+	defer s.Close()
+	e, err := embed.NewOpenAI(embed.OpenAIOptions{URL: s.URL + "/old", Model: "small", Dimensions: 8, Key: secret})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if requests.Load() != 2 {
-		t.Errorf("%d requests", requests.Load())
+	if _, err := e.Embed(t.Context(), []string{"text"}); err != nil {
+		t.Error(err)
 	}
 }
 

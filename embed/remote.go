@@ -7,6 +7,7 @@ import (
 	"errors"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -25,6 +26,8 @@ type remote struct {
 	timeout, ttl time.Duration
 	dims         int
 	failed       func(ctx context.Context, n int, why string)
+
+	behind atomic.Int32 // requests that nobody waits for any more, and that have not ended
 
 	mu       sync.Mutex
 	failures int       // in a row
@@ -77,10 +80,10 @@ func (r *remote) try(ctx context.Context, request func(ctx context.Context) ([][
 	r.mu.Lock()
 	alone := time.Now().Before(r.until)
 	r.mu.Unlock()
-	if alone {
+	if alone || r.behind.Load() >= remoteFailures {
 		return nil, false
 	}
-	values, err := bounded(ctx, r.timeout, request)
+	values, err := r.bounded(ctx, request)
 	if err != nil && ctx.Err() != nil {
 		return nil, false
 	}
@@ -98,19 +101,23 @@ func (r *remote) try(ctx context.Context, request func(ctx context.Context) ([][
 }
 
 // bounded makes a request in a goroutine that is left behind where it heeds no context. A panic is an error.
-func bounded(ctx context.Context, timeout time.Duration, request func(ctx context.Context) ([][]byte, error)) ([][]byte, error) {
+func (r *remote) bounded(ctx context.Context, request func(ctx context.Context) ([][]byte, error)) ([][]byte, error) {
 	type answer struct {
 		values [][]byte
 		err    error
 	}
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+	ctx, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
 	answers := make(chan answer, 1)
+	var parted atomic.Bool // one of the two who wait for each other has gone
 	go func() {
 		a := answer{err: errRemote}
 		defer func() {
 			_ = recover() // errRemote then
 			answers <- a
+			if parted.Swap(true) {
+				r.behind.Add(-1)
+			}
 		}()
 		values, err := request(ctx)
 		a = answer{values, err}
@@ -123,6 +130,9 @@ func bounded(ctx context.Context, timeout time.Duration, request func(ctx contex
 	select {
 	case <-answers:
 	case <-time.After(remoteGrace):
+		if r.behind.Add(1); parted.Swap(true) {
+			r.behind.Add(-1)
+		}
 	}
 	return nil, ctx.Err()
 }
