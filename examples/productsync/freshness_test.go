@@ -100,11 +100,15 @@ func (s *system) changeAndFind(
 ) []time.Duration {
 	b.Helper()
 	took := make([]time.Duration, len(texts))
+	found := make([]chan struct{}, len(texts))
 	var finders sync.WaitGroup
 	tick := time.NewTicker(rate)
 	defer tick.Stop()
 	for i, text := range texts {
 		id := int64(i % (changes / 2))
+		if i >= changes/2 {
+			<-found[i-changes/2] // a row changes again once its first text was found
+		}
 		written := w.next(id)
 		<-tick.C
 		start := time.Now()
@@ -113,7 +117,9 @@ func (s *system) changeAndFind(
 		if err != nil {
 			b.Fatal(err)
 		}
+		found[i] = make(chan struct{})
 		finders.Go(func() {
+			defer close(found[i])
 			if err := find(b.Context(), written, store, text, vectors[i]); err != nil {
 				b.Errorf("change %d: %v", i, err)
 			}
