@@ -539,6 +539,12 @@ func TestNewConsumerErrors(t *testing.T) {
 	}); err == nil {
 		t.Error("a codec without a schema consumes")
 	}
+	for _, name := range []string{"a/b", "a/b/c/d", "x://a/b/c", "persistent://a"} {
+		options := pulsarx.ConsumerOptions{Topics: []string{name}, Subscription: "s"}
+		if _, err := pulsarx.NewConsumer(t.Context(), c, pulsarx.String(), options); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s is a topic: %v", name, err)
+		}
+	}
 }
 
 // TestReadCompacted: what compaction took out of batches reaches no handler, and is acknowledged.

@@ -20,7 +20,7 @@
 //	PROTOBUF_NATIVE    ProtobufNative; PROTOBUF, the older one: Protobuf
 //	KEY_VALUE          KeyValueInline and KeyValueSeparated, over two other codecs
 //	BOOLEAN, INT8 ...  Bool, Int8, Int16, Int32, Int64, Float, Double
-//	STRING, BYTES      String and Bytes, without a schema
+//	STRING, BYTES      String; Bytes, which registers nothing
 //
 // [Any] decodes all of them without knowing the type beforehand. A [Decoder] that is no codec, such as cdc's through [DecodeFunc], gets
 // the message as [Raw], with its writer's schema.

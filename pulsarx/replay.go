@@ -360,13 +360,14 @@ func (c *Client) existing(ctx context.Context, topic string) ([]string, error) {
 	}, func([]string) {})
 }
 
-// fullTopic completes a short name.
+// fullTopic completes a short name. What is none stays, and the client refuses it.
 func fullTopic(topic string) string {
-	if strings.Contains(topic, "://") {
-		return topic
-	}
-	if strings.Count(topic, "/") == 2 {
+	switch slashes := strings.Count(topic, "/"); {
+	case strings.Contains(topic, "://"):
+	case slashes == 0:
+		return "persistent://public/default/" + topic
+	case slashes == 2:
 		return "persistent://" + topic
 	}
-	return "persistent://public/default/" + topic
+	return topic
 }

@@ -14,7 +14,8 @@ import (
 const MaxFile = 4 << 20
 
 // Parse reads a declaration in YAML and validates it. It is strict: an unknown field, a name that stands twice, a value that is no
-// duration, a 0 or a field without a value that would declare nothing, and a second document are errors, all of them, each with its line.
+// duration, a fraction of a partition, a 0 or a field without a value that would declare nothing, and a second document are errors, all
+// of them, each with its line.
 func Parse(text []byte) (Topology, error) {
 	if len(text) > MaxFile {
 		return Topology{}, fmt.Errorf("topology: the declaration has more than %d bytes", MaxFile)
@@ -32,7 +33,7 @@ func Parse(text []byte) (Topology, error) {
 	if err := yaml.Unmarshal(text, &tree); err != nil {
 		return Topology{}, parseError(err)
 	}
-	if errs := valueless(&tree, 0); len(errs) > 0 {
+	if errs := misread(&tree, 0); len(errs) > 0 {
 		return Topology{}, errors.Join(errs...)
 	}
 	return t, t.Validate()
@@ -41,12 +42,12 @@ func Parse(text []byte) (Topology, error) {
 // named are the fields whose entries have names of the user's, and how many levels of them. A name may stand alone.
 var named = map[string]int{"tenants": 1, "namespaces": 1, "topics": 1, "nonPersistent": 1, "subscriptions": 1, "isolation": 2}
 
-// valueless are errors for fields without a value, below names of the user's: YAML passes over them, while "deadLetter:" looks as if it
-// declared one.
-func valueless(n *yaml.Node, names int) (errs []error) {
+// misread are errors for what YAML would pass over, below names of the user's: fields without a value, while "deadLetter:" looks as if
+// it declared one, and the fractions of whole numbers.
+func misread(n *yaml.Node, names int) (errs []error) {
 	if n.Kind != yaml.MappingNode {
 		for _, c := range n.Content {
-			errs = append(errs, valueless(c, 0)...)
+			errs = append(errs, misread(c, 0)...)
 		}
 		return errs
 	}
@@ -55,11 +56,14 @@ func valueless(n *yaml.Node, names int) (errs []error) {
 		below := names - 1
 		if names == 0 {
 			below = named[key.Value]
-			if value.Tag == "!!null" {
+			switch {
+			case value.Tag == "!!null":
 				errs = append(errs, fmt.Errorf("topology: line %d: %s has no value: leave it out, or say {}", key.Line, key.Value))
+			case value.Tag == "!!float" && key.Value != "markDeleteRate":
+				errs = append(errs, fmt.Errorf("topology: line %d: %s: %s is no whole number; quote text", key.Line, key.Value, value.Value))
 			}
 		}
-		errs = append(errs, valueless(value, below)...)
+		errs = append(errs, misread(value, below)...)
 	}
 	return errs
 }
