@@ -74,7 +74,9 @@ var ways = []struct {
 // column, made 3.7 ms of 2.2. Of a call of 4.5 ms, 75 µs went by outside of ONNX Runtime.
 // In int8 a text goes through 465 operators; the 24 that are products take 40 % of the time. 72 can be left out by codes to both sides of
 // zero, which was at most 8 % faster and, with twice the components in 32 bits, brought the lowest cosine down to 0.9991. MatMulNBits, one
-// operator for 13, takes 2 to 3 times as long as the products do with 27 tokens.
+// operator for 13, takes 2 to 3 times as long as the products do with 27 tokens. On one thread SkipLayerNormalization took 44 µs, where two Add
+// and LayerNormalization take about 16. Without components in 32 bits, but with factors that move what is loud from the numbers to the weights
+// (SmoothQuant, arXiv:2211.10438), cosines were 0.98 to 0.99; weights alone in 8 bits, with those components in 32, have 0.9998.
 func BenchmarkPeers(b *testing.B) {
 	dir, err := pinned.Cache{}.TextModel(b.Context())
 	if err != nil {
