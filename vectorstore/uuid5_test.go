@@ -9,6 +9,7 @@ import (
 	"math"
 	"math/big"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/cdc"
 	"github.com/tidemark-go/tidemark/internal/itemerror"
+	"github.com/tidemark-go/tidemark/internal/servicetest"
 )
 
 func key(columns ...any) cdc.Key {
@@ -82,11 +84,32 @@ func TestUUID5Recorded(t *testing.T) {
 // TestUUID5Random compares with ids that testdata/uuid5.py has made.
 func TestUUID5Random(t *testing.T) {
 	t.Parallel()
-	var cases []struct {
-		Columns [][3]any
-		UUID    ID
-	}
+	var cases []uuid5Case
 	readJSON(t, "testdata/uuid5_more.json", &cases)
+	checkUUID5(t, cases)
+}
+
+// TestUUID5Fresh compares with ids that Weaviate's client makes now, of other keys each time.
+func TestUUID5Fresh(t *testing.T) {
+	t.Parallel()
+	seed := servicetest.Seed(t)
+	var cases []uuid5Case
+	out := servicetest.Python(t, []string{"weaviate-client==4.24.1"}, "testdata/uuid5.py", strconv.FormatUint(seed, 10))
+	if err := json.Unmarshal(out, &cases); err != nil {
+		t.Fatal(err)
+	}
+	checkUUID5(t, cases)
+}
+
+// uuid5Case is a key and what Python makes of it. Of a column there are the name, the type, and the value: of integers the digits, of floats
+// the bits.
+type uuid5Case struct {
+	Columns [][3]any
+	UUID    ID
+}
+
+func checkUUID5(t *testing.T, cases []uuid5Case) {
+	t.Helper()
 	if len(cases) < 400 {
 		t.Fatalf("%d cases", len(cases))
 	}

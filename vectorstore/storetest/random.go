@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/tidemark-go/tidemark/vectorstore"
 	"github.com/tidemark-go/tidemark/vectorstore/memory"
@@ -23,15 +25,22 @@ const (
 	randomQueries = 400
 )
 
-// queryRandom asks the store and the one in memory, which compares everything, the same: random filters, alone and with what is near, for
-// keywords, and for both, in pages and in groups. STORETEST_RANDOM_TIMES is how many times as many queries there are, others each time.
-func queryRandom(t *testing.T, s vectorstore.Store) {
-	randomTimes, err := strconv.Atoi(cmp.Or(os.Getenv("STORETEST_RANDOM_TIMES"), "1"))
-	if err != nil || randomTimes < 1 {
+// randomTimes is how many times as many queries and values the suite makes at random, others for each number: STORETEST_RANDOM_TIMES.
+func randomTimes(t *testing.T) int {
+	t.Helper()
+	times, err := strconv.Atoi(cmp.Or(os.Getenv("STORETEST_RANDOM_TIMES"), "1"))
+	if err != nil || times < 1 {
 		t.Fatalf("STORETEST_RANDOM_TIMES is %q, must be a number of at least 1", os.Getenv("STORETEST_RANDOM_TIMES"))
 	}
-	r := random{rand.New(rand.NewPCG(uint64(randomTimes), 2))}
-	_, err = s.Search(t.Context(), vectorstore.Query{Vector: MultiVector, NearMulti: r.vectors(1)})
+	return times
+}
+
+// queryRandom asks the store and the one in memory, which compares everything, the same: random filters, alone and with what is near, for
+// keywords, and for both, in pages and in groups.
+func queryRandom(t *testing.T, s vectorstore.Store) {
+	times := randomTimes(t)
+	r := random{rand.New(rand.NewPCG(uint64(times), 2))}
+	_, err := s.Search(t.Context(), vectorstore.Query{Vector: MultiVector, NearMulti: r.vectors(1)})
 	multi := !errors.Is(err, vectorstore.ErrUnsupported)
 	var m []vectorstore.Mutation
 	for n := 1; n <= randomObjects; n++ {
@@ -45,7 +54,7 @@ func queryRandom(t *testing.T, s vectorstore.Store) {
 	apply(t, exact, m...)
 	apply(t, s, m...)
 	unsupported := 0
-	for range randomQueries * randomTimes {
+	for range randomQueries * times {
 		q := r.query(multi)
 		want := search(t, exact, q)
 		got, err := s.Search(t.Context(), q)
@@ -60,7 +69,7 @@ func queryRandom(t *testing.T, s vectorstore.Store) {
 			t.Fatalf("%+v:\nfound %v\nwant  %v", q, described(got), described(want))
 		}
 	}
-	t.Logf("%d of %d queries are not supported", unsupported, randomQueries*randomTimes)
+	t.Logf("%d of %d queries are not supported", unsupported, randomQueries*times)
 }
 
 // random makes objects and queries. Its texts are words of small letters, which are the same to a store that cuts texts into words.
@@ -98,6 +107,39 @@ func (r random) value(kind string) any {
 		return pick(r, day, day.In(time.FixedZone("", -7200)), day.Add(1), day.Add(time.Microsecond), day.AddDate(0, 0, 1), time.Unix(-1, 0))
 	}
 	return r.text()
+}
+
+// held returns any value that every store holds.
+func (r random) held(kind string) any {
+	switch kind {
+	case "int":
+		return r.Int64N(1<<53) >> r.IntN(53) * pick[int64](r, 1, -1)
+	case "number":
+		for {
+			if f := math.Float64frombits(r.Uint64()); !math.IsNaN(f) && !math.IsInf(f, 0) {
+				return f
+			}
+		}
+	case "date":
+		first, last := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 0, 0, 0, 0, time.UTC)
+		return time.UnixMicro(first.UnixMicro() + r.Int64N(last.UnixMicro()-first.UnixMicro())).UTC()
+	case "bool":
+		return r.IntN(2) == 0
+	case "text[]":
+		return []string{r.anyText(), r.anyText(), r.anyText()}[:1+r.IntN(3)]
+	}
+	return r.anyText()
+}
+
+func (r random) anyText() string {
+	letters := make([]rune, r.IntN(12))
+	for i := range letters {
+		letters[i] = 1 + r.Int32N(pick[int32](r, 0x7f, 0xff, 0xd7ff, unicode.MaxRune))
+		if !utf8.ValidRune(letters[i]) {
+			letters[i] = '\''
+		}
+	}
+	return string(letters)
 }
 
 func (r random) vector(dims int) []float32 {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -40,6 +41,32 @@ func valuesHeld(t *testing.T, s vectorstore.Store) {
 			check(t, s, n, o)
 		}
 	}
+	times := randomTimes(t)
+	r := random{rand.New(rand.NewPCG(uint64(times), 3))}
+	var m []vectorstore.Mutation
+	for range 100 * times {
+		n++
+		o := vectorstore.Object{Ref: ref(n), Properties: map[string]any{}}
+		for _, p := range Properties() {
+			o.Properties[p.Name] = r.held(p.Type)
+		}
+		m = append(m, upsert(o))
+	}
+	apply(t, s, m...)
+	got, err := s.Get(t.Context(), refsOf(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, o := range got {
+		checkObject(t, o, m[i].Object)
+	}
+}
+
+func refsOf(m []vectorstore.Mutation) (refs []vectorstore.Ref) {
+	for i := range m {
+		refs = append(refs, m[i].Object.Ref)
+	}
+	return refs
 }
 
 // address is an object in an object.

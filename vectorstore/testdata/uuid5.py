@@ -1,6 +1,6 @@
-"""Writes uuid5_more.json: ids of random keys as Python 3.11 makes them. The Go tests read it; nothing runs this script.
+"""Writes uuid5_more.json: ids of random keys as Python 3.11 makes them. With a seed, prints others, by Weaviate's own generate_uuid5.
 
-Weaviate's client: generate_uuid5(identifier) is str(uuid.uuid5(uuid.NAMESPACE_DNS, str(identifier))).
+That is str(uuid.uuid5(uuid.NAMESPACE_DNS, str(identifier))).
 """
 import json
 import random
@@ -9,12 +9,25 @@ import sys
 import unicodedata
 import uuid
 
-assert sys.version_info[:2] == (3, 11) and unicodedata.unidata_version == "14.0.0"
-rng = random.Random(20240229)
+fresh = len(sys.argv) > 1
+known = unicodedata.unidata_version == "14.0.0"  # another one prints other letters
+rng = random.Random(sys.argv[1] if fresh else 20240229)
+if fresh:
+    from weaviate.util import generate_uuid5
+else:
+    assert sys.version_info[:2] == (3, 11) and known
+
+    def generate_uuid5(key):
+        return str(uuid.uuid5(uuid.NAMESPACE_DNS, str(key)))
+
+alphabets = ["ab'\"\\ \t\n\r\x00\x1f\x7f", "éß\xa0\xad\u0378\u200b\u2028\ue000\ufeff\ufffd", "日本😀\U0001fae8\U000e0001\U0010ffff"]
+if fresh:
+    last = 0x110000 if known else 0x100
+    alphabets = [a for a in alphabets if known or a != alphabets[2]]
+    alphabets.append("".join(chr(c) for c in range(last) if not 0xD800 <= c < 0xE000))
 
 
 def text():
-    alphabets = ["ab'\"\\ \t\n\r\x00\x1f\x7f", "éß\xa0\xad\u0378\u200b\u2028\ue000\ufeff\ufffd", "日本😀\U0001fae8\U000e0001\U0010ffff"]
     return "".join(rng.choice(rng.choice(alphabets)) for _ in range(rng.randrange(12)))
 
 
@@ -54,17 +67,21 @@ for i in range(400):
             columns.append([name, kind, struct.pack(">d", v).hex()])
         else:
             columns.append([name, kind, str(v) if kind == "int" else v])
-    cases.append({"columns": columns, "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, str(key)))})
+    cases.append({"columns": columns, "uuid": generate_uuid5(key)})
 for f in [float("nan"), float("inf"), float("-inf")]:
-    cases.append({"columns": [["x", "float", struct.pack(">d", f).hex()]], "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, str({"x": f})))})
+    cases.append({"columns": [["x", "float", struct.pack(">d", f).hex()]], "uuid": generate_uuid5({"x": f})})
 big = 10**4300 - 1
-cases.append({"columns": [["x", "int", str(big)]], "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, str({"x": big})))})
+cases.append({"columns": [["x", "int", str(big)]], "uuid": generate_uuid5({"x": big})})
 big = -(10**4300 - 1)
-cases.append({"columns": [["x", "int", str(big)]], "uuid": str(uuid.uuid5(uuid.NAMESPACE_DNS, str({"x": big})))})
+cases.append({"columns": [["x", "int", str(big)]], "uuid": generate_uuid5({"x": big})})
 try:
     str(10**4300)
     raise SystemExit("no limit")
 except ValueError:
     pass
-with open("uuid5_more.json", "w") as f:
-    f.write("[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n")
+out = "[\n" + ",\n".join(json.dumps(c) for c in cases) + "\n]\n"
+if fresh:
+    print(out)
+else:
+    with open("uuid5_more.json", "w") as f:
+        f.write(out)

@@ -164,8 +164,10 @@ func TestServerCluster(t *testing.T) {
 	})
 
 	// This is done while a node is down that has the objects.
-	later := upserts(2, 1000)
-	later[0].Object.Version, later[0].Object.Properties["title"] = "v9", "later"
+	later := upserts(2, 3, 1000)
+	for i := range 2 {
+		later[i].Object.Version, later[i].Object.Properties["title"] = "v9", "later"
+	}
 	persist(t, s, deletes(1, 2))
 	persist(t, s, later)
 	nodes[2].Start(t)
@@ -202,5 +204,41 @@ func TestServerCluster(t *testing.T) {
 		checkStored(t, through(nodes[1], Quorum, Quorum), done)
 		persist(t, behind, m)
 		checkStored(t, behind, numbered(1500)[1000:])
+	})
+
+	t.Run("cleared", func(t *testing.T) {
+		if err := behind.ClearBefore(t.Context(), "", "v31"); err != nil { // the node itself has version v3 of object 3
+			t.Fatal(err)
+		}
+		nodes[0].Start(t)
+		nodes[0].Await(t)
+		s := through(nodes[1], Quorum, Quorum)
+		before := count(t, s, s.collection)
+		cleared := make(chan error, 1)
+		go func() { cleared <- s.ClearBefore(context.WithoutCancel(t.Context()), "", "v5") }()
+		for len(cleared) == 0 && count(t, s, s.collection) > before-100 { // by REST
+		}
+		nodes[0].Kill()
+		for err := <-cleared; err != nil; err = s.ClearBefore(t.Context(), "", "v5") {
+			if itemerror.IsPermanent(err) || !sleep(t.Context(), 100*time.Millisecond) {
+				t.Fatal(err)
+			}
+		}
+		var refs []vectorstore.Ref
+		for _, n := range []int{1, 2, 3, 4, 49, 50, 300, 499, 500, 999} {
+			refs = append(refs, vectorstore.Ref{ID: idOf(n)})
+		}
+		for _, s := range []*Store{behind, s} {
+			got, err := s.Get(t.Context(), refs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, o := range got {
+				want := slices.Contains([]int{1, 2, 5, 8, 9}, i)
+				if (o != nil) != want {
+					t.Errorf("object %s: %+v", refs[i].ID, o)
+				}
+			}
+		}
 	})
 }

@@ -164,8 +164,8 @@ func (s *Store) clear(ctx context.Context, tenant, collection string, filter *pb
 // that another process replaces between the two is deleted with its newer version. It concerns one tenant, where the
 // collection has some.
 //
-// In a collection with replicas, one of them lists what is there, as the server does for every search. What that one has missed, since
-// it was down, is not cleared: clear again once it is repaired, or let [vectorstore.Sink.Reconcile] find then what is too many.
+// In a collection with replicas, one of them lists what is there, as the server does for every search, and unless ReadConsistency is
+// [One], a quorum says how old it is. What that one has missed, since it was down, is not cleared: clear again once it is repaired, or let [vectorstore.Sink.Reconcile] find then what is too many.
 func (s *Store) ClearBefore(ctx context.Context, tenant, version string) error {
 	if err := cmp.Or(s.writable(), s.checkTenant(tenant)); err != nil {
 		return err
@@ -203,6 +203,11 @@ func (s *Store) clearBefore(ctx context.Context, tenant, collection, version str
 				old = append(old, after)
 			}
 		}
+		if len(old) > 0 && s.votes() {
+			if old, err = s.olderThan(ctx, tenant, collection, version, old); err != nil {
+				return err
+			}
+		}
 		if len(old) > 0 {
 			if _, err := s.clear(ctx, tenant, collection, withIDs(old)); err != nil {
 				return err
@@ -212,6 +217,21 @@ func (s *Store) clearBefore(ctx context.Context, tenant, collection, version str
 			return nil
 		}
 	}
+}
+
+// olderThan returns which of these objects a quorum says are older. The one that listed them may have missed what they are now.
+func (s *Store) olderThan(ctx context.Context, tenant, collection, version string, ids []string) (old []string, err error) {
+	readings, err := s.byID(ctx, tenant, collection, ids)
+	for _, r := range readings {
+		o, err := r.parse()
+		if err != nil {
+			return nil, objectError(r.id, err)
+		}
+		if o.Version < version {
+			old = append(old, string(r.id))
+		}
+	}
+	return old, err
 }
 
 // firstID is the place where a list begins: with one, the server lists by id.

@@ -99,7 +99,7 @@ type reading struct {
 // byID reads the objects of a collection with these ids, those that are there. An answer that is too large is asked
 // for in halves.
 func (s *Store) byID(ctx context.Context, tenant, collection string, ids []string) ([]reading, error) {
-	if s.replicated && (s.read == nil || *s.read != pb.ConsistencyLevel_CONSISTENCY_LEVEL_ONE) {
+	if s.votes() {
 		return s.vote(ctx, tenant, collection, ids)
 	}
 	var out []reading
@@ -141,6 +141,11 @@ func withIDs(ids []string) *pb.Filters {
 		Operator: pb.Filters_OPERATOR_CONTAINS_ANY, Target: &pb.FilterTarget{Target: &pb.FilterTarget_Property{Property: "_id"}},
 		TestValue: &pb.Filters_ValueTextArray{ValueTextArray: &pb.TextArray{Values: ids}},
 	}
+}
+
+// votes reports whether several replicas say what an object is.
+func (s *Store) votes() bool {
+	return s.replicated && (s.read == nil || *s.read != pb.ConsistencyLevel_CONSISTENCY_LEVEL_ONE)
 }
 
 // vote reads objects by their ids from as many replicas as the consistency level asks for, those that are there.
