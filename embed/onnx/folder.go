@@ -205,47 +205,6 @@ func (f *folder) readConfig(dir string) error {
 	return f.lower(float64(c.MaxPosition), path, "max_position_embeddings")
 }
 
-// sentenceConfigs are the names that sentence-transformers has given one file, by the model's type; it reads the first that is there.
-var sentenceConfigs = []string{
-	"sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json", "sentence_camembert_config.json",
-	"sentence_albert_config.json", "sentence_xlm-roberta_config.json", "sentence_xlnet_config.json",
-}
-
-func (f *folder) readSentenceConfig(dir string) error {
-	var c struct {
-		MaxSeqLength *float64 `json:"max_seq_length"`
-		LowerCase    bool     `json:"do_lower_case"`
-		Task         string   `json:"transformer_task"` // this and the others since sentence-transformers 6
-		Output       string   `json:"module_output_name"`
-		Modalities   map[string]struct {
-			Output any `json:"method_output_name"`
-		} `json:"modality_config"`
-	}
-	var path string
-	for _, name := range sentenceConfigs {
-		path = filepath.Join(dir, name)
-		if found, err := readJSON(path, &c); err != nil {
-			return err
-		} else if found {
-			break
-		}
-	}
-	f.lowers = c.LowerCase
-	text, is := c.Modalities["text"]
-	switch {
-	case c.Task != "" && c.Task != "feature-extraction":
-		return fmt.Errorf("%w: %s: transformer_task %.100q", ErrUnsupported, path, c.Task)
-	case c.Output != "" && c.Output != "token_embeddings":
-		return fmt.Errorf("%w: %s: module_output_name %.100q", ErrUnsupported, path, c.Output)
-	case len(c.Modalities) > 0 && (!is || text.Output != "last_hidden_state"):
-		return fmt.Errorf("%w: %s: modality_config; known is text by its last_hidden_state", ErrUnsupported, path)
-	}
-	if c.MaxSeqLength == nil {
-		return nil
-	}
-	return f.lower(*c.MaxSeqLength, path, "max_seq_length")
-}
-
 // lower brings the limit down to what one more file says. A tokenizer without a limit says 1e30.
 func (f *folder) lower(limit float64, path, key string) error {
 	if !(limit >= 1) {

@@ -28,6 +28,10 @@ func TestReadFolder(t *testing.T) {
 	}{
 		"plain":          {folder: base, want: folder{pooling: Mean, limit: 16}},
 		"in a subfolder": {folder: moved, want: folder{pooling: Mean, limit: 16, normalize: true}, onnx: "0_Transformer/onnx/model.onnx"},
+		"limit among the tokenizer's arguments": {
+			folder: base.with("sentence_bert_config.json", files{"tokenizer_args": files{"model_max_length": 24, "use_fast": true}, "model_args": files{"dtype": "float32"}}),
+			want:   folder{pooling: Mean, limit: 24},
+		},
 		"limit of tokenizer": {
 			folder: base.with("sentence_bert_config.json", nil).with("tokenizer_config.json", files{"model_max_length": 9}), want: folder{pooling: Mean, limit: 9},
 		},
@@ -137,9 +141,24 @@ func TestReadFolderErrors(t *testing.T) {
 		"normalized tokens": {
 			folder: modules("Transformer", "Pooling", "Normalize").with("2/config.json", files{"module_input_name": "token_embeddings"}), err: ErrUnsupported, says: "token_embeddings",
 		},
-		"another task":       {folder: base.with("sentence_bert_config.json", files{"transformer_task": "fill-mask"}), err: ErrUnsupported, says: "fill-mask"},
-		"another output":     {folder: base.with("sentence_bert_config.json", files{"module_output_name": "sentence_embedding"}), err: ErrUnsupported, says: "module_output_name"},
-		"an output's pooler": {folder: base.with("sentence_bert_config.json", textOutput("pooler_output")), err: ErrUnsupported, says: "modality_config"},
+		"a setting of the tokenizer": {
+			folder: base.with("sentence_bert_config.json", files{"tokenizer_args": files{"add_prefix_space": true}}), err: ErrUnsupported, says: "tokenizer_args.add_prefix_space",
+		},
+		"a setting of the model": {
+			folder: base.with("sentence_bert_config.json", files{"config_kwargs": files{"num_hidden_layers": 2}}), err: ErrUnsupported, says: "config_kwargs.num_hidden_layers",
+		},
+		"a limit by the task": {folder: base.with("sentence_bert_config.json", files{"query_length": 8}), err: ErrUnsupported, says: "query_length"},
+		"an argument of calls": {
+			folder: base.with("sentence_bert_config.json", files{"processing_kwargs": files{"text": files{"max_length": 4}}}), err: ErrUnsupported, says: "processing_kwargs.text",
+		},
+		"no transformer":      {folder: modules("StaticEmbedding"), err: ErrUnsupported, says: "StaticEmbedding"},
+		"words":               {folder: modules("WordEmbeddings", "Pooling"), err: ErrUnsupported, says: "WordEmbeddings"},
+		"a recurrent layer":   {folder: modules("WordEmbeddings", "LSTM", "Pooling"), err: ErrUnsupported, says: "LSTM"},
+		"two ways":            {folder: modules("Router", "Normalize"), err: ErrUnsupported, says: "Router"},
+		"two ways, as it was": {folder: modules("Asym", "Normalize"), err: ErrUnsupported, says: "Asym"},
+		"another task":        {folder: base.with("sentence_bert_config.json", files{"transformer_task": "fill-mask"}), err: ErrUnsupported, says: "fill-mask"},
+		"another output":      {folder: base.with("sentence_bert_config.json", files{"module_output_name": "sentence_embedding"}), err: ErrUnsupported, says: "module_output_name"},
+		"an output's pooler":  {folder: base.with("sentence_bert_config.json", textOutput("pooler_output")), err: ErrUnsupported, says: "modality_config"},
 		"another lower case": {
 			folder: base.with("tokenizer_config.json", files{"tokenizer_class": "BertTokenizerFast", "do_lower_case": false}), err: ErrModel, says: "do_lower_case is false",
 		},

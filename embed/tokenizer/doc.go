@@ -15,7 +15,7 @@
 //   - normalizers: BertNormalizer, ByteLevel, Lowercase, NFC, NFD, NFKC, NFKD, Nmt, Precompiled, Prepend, Replace, Sequence,
 //     Strip, StripAccents;
 //   - pre-tokenizers: BertPreTokenizer, ByteLevel, CharDelimiterSplit, Digits, FixedLength, Metaspace, Punctuation, Sequence,
-//     Split, Whitespace, WhitespaceSplit;
+//     Split, UnicodeScripts, Whitespace, WhitespaceSplit;
 //   - models: WordPiece (BERT and its family), BPE (RoBERTa, GPT-2, Llama, Qwen, CLIP), Unigram (XLM-R, T5, multilingual E5),
 //     WordLevel;
 //   - post-processors: BertProcessing, ByteLevel, RobertaProcessing, Sequence, TemplateProcessing;
@@ -23,8 +23,8 @@
 //
 // Regular expressions of Replace and Split are read as the original's library, Oniguruma, reads them, and matched in linear time. They
 // have groups, atomic ones too, greedy, lazy and possessive repetitions, classes with their intersections, general categories,
-// scripts, looking ahead, and behind for single characters, and (?i) for ASCII: all that the tokenizers of GPT-4o, Llama 3, Qwen,
-// DeepSeek, Kimi and Mistral ask for. Back references are an error, as is what else there is.
+// scripts, looking ahead, and behind for single characters, and (?i) by Unicode's full case folding, in which ß is ss: all that the
+// tokenizers of GPT-4o, Llama 3, Qwen, DeepSeek, Kimi and Mistral ask for. Back references are an error, as is what else there is.
 //
 // Where a BPE model has no token for a character and none for unknown ones, the character vanishes, and the offsets behind it are right
 // here and not in the original. Offsets are in bytes; the original's are in characters for Python.

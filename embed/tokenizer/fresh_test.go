@@ -5,10 +5,13 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 
+	"github.com/tidemark-go/tidemark/embed/tokenizer"
 	"github.com/tidemark-go/tidemark/internal/servicetest"
 )
 
@@ -35,6 +38,9 @@ func TestFresh(t *testing.T) {
 				var g golden
 				if err := json.Unmarshal(in.Bytes(), &g); err != nil {
 					t.Fatal(err)
+				}
+				if _, err := tokenizer.Parse(g.Tokenizer); errors.Is(err, tokenizer.ErrUnsupported) && strings.Contains(err.Error(), ": more than ") {
+					continue // an expression beyond the bounds
 				}
 				t.Run(strconv.Itoa(files), func(t *testing.T) { g.compare(t) })
 			}

@@ -94,6 +94,8 @@ func (l *loader) preTokenizer(place string, raw json.RawMessage, depth int) preT
 		return preTokenizerFunc(bertWords)
 	case "Sequence":
 		return preTokenizers(elements(o, "pretokenizers", depth, l.preTokenizer))
+	case "UnicodeScripts":
+		return preTokenizerFunc(byScript)
 	case "Whitespace":
 		return preTokenizerFunc(wordsAndSymbols)
 	case "WhitespaceSplit":

@@ -96,6 +96,28 @@ func bertWords(w *words) {
 	})
 }
 
+// byScript begins a word wherever the script changes. Kana are Han, and spaces and what is unassigned have the script around; before
+// the first character with a script they are dropped.
+func byScript(w *words) {
+	w.each(func(dst []span, s span) []span {
+		last := noScript
+		for i := s.from; i < s.to; i++ {
+			script := scriptOf(w.chars[i].r)
+			if script == noScript {
+				continue
+			}
+			if script != last {
+				dst = append(dst, span{i, s.to})
+				if last != noScript {
+					dst[len(dst)-2].to = i
+				}
+			}
+			last = script
+		}
+		return dst
+	})
+}
+
 // wordsAndSymbols makes words of what the regular expression \w+|[^\w\s]+ matches.
 func wordsAndSymbols(w *words) {
 	w.each(func(dst []span, s span) []span {

@@ -27,6 +27,9 @@ func compile(expression string) (*program, error) {
 	if err == nil && len(p.rest) > 0 {
 		err = errors.New("a parenthesis too many")
 	}
+	if err == nil {
+		root, err = p.unfold(root, flags{})
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -39,7 +42,7 @@ func compile(expression string) (*program, error) {
 	if err != nil {
 		return nil, err
 	}
-	program := b.program(start, newMasks(p.charsets, p.bounds))
+	program := b.program(start, newMasks(p.charsets, p.cased, p.folds, p.bounds))
 	program.empty = root.empty()
 	if len(program.kept) > maxKept {
 		return nil, fmt.Errorf("more than %d atomic groups and possessive repetitions", maxKept)
@@ -55,7 +58,9 @@ type expression interface {
 
 type (
 	// oneOf is a character in a set, by its bit.
-	oneOf      uint64
+	oneOf uint64
+	// literal are characters in any case, until it is known what stands beside them.
+	literal    []rune
 	sequenceOf []expression
 	choice     []expression
 	// repetition is a part some times over, the more the better, or the fewer where it is lazy.
@@ -78,7 +83,8 @@ type (
 	}
 )
 
-func (oneOf) empty() bool { return false }
+func (oneOf) empty() bool   { return false }
+func (literal) empty() bool { return false }
 func (s sequenceOf) empty() bool {
 	return !slices.ContainsFunc(s, func(e expression) bool { return !e.empty() })
 }

@@ -10,13 +10,15 @@ import (
 	"unicode/utf8"
 )
 
-// flags are options of a group.
-type flags struct{ fold bool }
+// flags are options of a group: (?i), and that it looks behind.
+type flags struct{ fold, behind bool }
 
 // parser reads a regular expression.
 type parser struct {
 	rest     []rune
 	charsets []charset
+	cased    []charset // the same for characters that are cased, and ASCII
+	folds    bool      // some of these are others
 	bounds   []rune
 	sets     map[string]int // of charsets, by how they are written
 	deepest  int            // how deep the classes in the last class are
@@ -57,10 +59,16 @@ func (p *parser) alternatives(f flags, depth int) (expression, error) {
 			return nil, err
 		}
 		last := len(all) - 1
-		all[last] = append(all[last].(sequenceOf), part)
+		all[last] = all[last].(sequenceOf).join(part)
 	}
 	if len(all) == 1 {
 		return all[0], nil
+	}
+	for i, one := range all {
+		var err error
+		if all[i], err = p.unfold(one, f); err != nil {
+			return nil, err
+		}
 	}
 	return all, nil
 }
@@ -70,7 +78,7 @@ func (p *parser) part(f flags, depth int) (expression, error) {
 	e, err := p.atom(f, depth)
 	for err == nil && len(p.rest) > 0 {
 		var repeats bool
-		if e, repeats, err = p.repeated(e); !repeats {
+		if e, repeats, err = p.repeated(e, f); !repeats {
 			break
 		}
 	}
@@ -78,8 +86,8 @@ func (p *parser) part(f flags, depth int) (expression, error) {
 }
 
 // repeated reads what says how often a part is repeated.
-func (p *parser) repeated(e expression) (_ expression, repeats bool, err error) {
-	r := repetition{part: e}
+func (p *parser) repeated(e expression, f flags) (_ expression, repeats bool, err error) {
+	r := repetition{}
 	interval := false
 	switch {
 	case p.skip("*"):
@@ -95,6 +103,9 @@ func (p *parser) repeated(e expression) (_ expression, repeats bool, err error) 
 	}
 	if e.empty() {
 		return nil, true, errors.New("a repetition of what may match nothing")
+	}
+	if r.part, err = p.unfold(e, f); err != nil {
+		return nil, true, err
 	}
 	if r.most >= 0 && (r.least > r.most || r.most > maxNodes) || r.least > maxNodes {
 		return nil, true, fmt.Errorf("a repetition from %d to %d times", r.least, r.most)
@@ -154,20 +165,38 @@ func (p *parser) atom(f flags, depth int) (expression, error) {
 	case p.skip("("):
 		return p.group(f, depth)
 	case p.skip("["):
-		set, err = p.class(f, 0)
+		return p.wholeClass(f)
 	case p.skip("."):
 		set = between('\n', '\n').negated()
 	case p.at(`\`):
-		set, err = p.escape(f, false)
+		var r rune
+		var is bool
+		if r, is, err = p.character(); err == nil && is {
+			return p.letter(r, f)
+		} else if err == nil {
+			set, err = p.escape(false)
+		}
 	case slices.Contains([]rune("*+?"), p.rest[0]):
 		err = errors.New("a repetition of nothing")
 	default:
-		set, err = p.characters(p.next(), -1, f)
+		return p.letter(p.next(), f)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return p.set(fmt.Sprint(f, string(before[:len(before)-len(p.rest)])), set)
+	return p.set(string(before[:len(before)-len(p.rest)]), set)
+}
+
+// letter is a character that stands for itself.
+func (p *parser) letter(r rune, f flags) (expression, error) {
+	if f.fold {
+		return literal{r}, nil
+	}
+	set, err := p.characters(r, -1)
+	if err != nil {
+		return nil, err
+	}
+	return p.set("letter "+string(r), set)
 }
 
 func (p *parser) place(place place) (expression, error) {
@@ -183,25 +212,32 @@ func (p *parser) place(place place) (expression, error) {
 
 // set gives a charset a bit, the same for all that are written alike.
 func (p *parser) set(written string, s charset) (oneOf, error) {
+	return p.casedSet(written, s, s)
+}
+
+// casedSet is set for one that has other characters among those that are cased.
+func (p *parser) casedSet(written string, s, cased charset) (oneOf, error) {
 	i, ok := p.sets[written]
 	if !ok {
 		if i = len(p.charsets); i == maxSets {
 			return 0, fmt.Errorf("more than %d different characters and classes", maxSets)
 		}
 		p.sets[written] = i
-		p.charsets = append(p.charsets, s)
+		p.charsets, p.cased = append(p.charsets, s), append(p.cased, cased)
 	}
 	return oneOf(1 << i), nil
 }
 
 // group reads behind an opening parenthesis.
 func (p *parser) group(f flags, depth int) (expression, error) {
+	plain, behind := false, f.behind
 	wrap := func(e expression) expression { return e }
 	looks := func(behind, negated bool) func(e expression) expression {
 		return func(e expression) expression { return around{e, behind, negated} }
 	}
 	switch {
 	case p.skip("?:"):
+		plain = true
 	case p.skip("?>"):
 		wrap = func(e expression) expression { return group{e} }
 	case p.skip("?="):
@@ -209,22 +245,30 @@ func (p *parser) group(f flags, depth int) (expression, error) {
 	case p.skip("?!"):
 		wrap = looks(false, true)
 	case p.skip("?<="):
-		wrap = looks(true, false)
+		wrap, behind = looks(true, false), true
 	case p.skip("?<!"):
-		wrap = looks(true, true)
+		wrap, behind = looks(true, true), true
 	case p.skip("?i:"):
 		f.fold = true
 	case p.skip("?-i:"):
 		f.fold = false
 	case p.skip("?i)"): // for what follows in the group around, alternatives too
 		f.fold = true
-		return p.alternatives(f, depth+1)
+		e, err := p.alternatives(f, depth+1)
+		if err != nil {
+			return nil, err
+		}
+		return p.unfold(e, f)
 	case p.at("?"), p.at("*"):
 		return nil, fmt.Errorf("the group (%.10s", string(p.rest))
 	}
+	f.behind = behind
 	e, err := p.alternatives(f, depth+1)
 	if err == nil && !p.skip(")") {
 		err = errors.New("a parenthesis too few")
+	}
+	if err == nil && !plain { // in a plain one, letters belong to those before and behind it
+		e, err = p.unfold(e, f)
 	}
 	if err != nil {
 		return nil, err
@@ -232,25 +276,50 @@ func (p *parser) group(f flags, depth int) (expression, error) {
 	return wrap(e), nil
 }
 
-// class reads behind an opening bracket.
-func (p *parser) class(f flags, depth int) (charset, error) {
+// wholeClass reads behind the opening bracket of a class that is in no other.
+func (p *parser) wholeClass(f flags) (expression, error) {
+	before := p.rest
+	p.deepest = 0
+	set, negated, err := p.members(0)
+	if err != nil {
+		return nil, err
+	}
+	written := fmt.Sprint(f.fold, string(before[:len(before)-len(p.rest)]))
+	if !f.fold {
+		if negated {
+			set = set.negated()
+		}
+		return p.set(written, set)
+	}
+	return p.foldedClass(written, set, negated, f)
+}
+
+// class reads behind the opening bracket of a class in a class.
+func (p *parser) class(depth int) (charset, error) {
+	set, negated, err := p.members(depth)
+	if err == nil && negated {
+		set = set.negated()
+	}
+	return set, err
+}
+
+// members reads what is in a class, or is not where it is negated.
+func (p *parser) members(depth int) (set charset, negated bool, err error) {
 	if depth > maxGroups {
-		return nil, errors.New("classes nested too deep")
+		return nil, false, errors.New("classes nested too deep")
 	}
 	p.deepest = max(p.deepest, depth)
-	if depth == 0 {
-		p.deepest = 0
-	}
-	negated := p.skip("^")
+	negated = p.skip("^")
 	var all charset // of what stands before &&
-	set, empty := charset(emptySet), true
+	set = emptySet
+	empty := true
 	for !p.skip("]") {
 		if len(p.rest) == 0 {
-			return nil, errors.New("a bracket too few")
+			return nil, false, errors.New("a bracket too few")
 		}
 		if p.skip("&&") {
-			if f.fold || depth > 0 { // as in member
-				return nil, errors.New("an intersection in a class in a class, or with (?i)")
+			if depth > 0 {
+				return nil, false, errors.New("an intersection in a class in a class")
 			}
 			if all == nil {
 				all = set
@@ -260,38 +329,33 @@ func (p *parser) class(f flags, depth int) (charset, error) {
 			set, empty = emptySet, true
 			continue
 		}
-		member, err := p.member(f, depth)
+		member, err := p.member(depth)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		set, empty = set.or(member), false
 	}
 	if empty {
-		return nil, errors.New("an empty class")
+		return nil, false, errors.New("an empty class")
 	}
 	if all != nil {
 		set = all.and(set)
 		if negated || p.deepest > 1 { // the original has its own mind about negations in and around them
-			return nil, errors.New("an intersection of classes with classes in them, or negated")
+			return nil, false, errors.New("an intersection of classes with classes in them, or negated")
 		}
 	}
-	if negated {
-		set = set.negated()
-	}
-	return set, nil
+	return set, negated, nil
 }
 
 // member reads a character, a range or a class in a class.
-func (p *parser) member(f flags, depth int) (charset, error) {
+func (p *parser) member(depth int) (charset, error) {
 	switch {
 	case p.at("[:"):
 		return p.posix()
-	case p.at("[") && f.fold: // the original folds what the class around becomes, not its parts
-		return nil, errors.New("(?i) with a class in a class")
 	case p.skip("["):
-		return p.class(f, depth+1)
+		return p.class(depth + 1)
 	}
-	low, set, err := p.inClass(f)
+	low, set, err := p.inClass()
 	if err != nil || set != nil {
 		return set, err
 	}
@@ -301,15 +365,15 @@ func (p *parser) member(f flags, depth int) (charset, error) {
 		if p.at("[") || p.at("&&") {
 			return nil, errors.New("a range that ends in a class")
 		}
-		if high, set, err = p.inClass(f); err != nil || set != nil {
+		if high, set, err = p.inClass(); err != nil || set != nil {
 			return nil, errors.Join(err, errors.New("a range that ends in a class"))
 		}
 	}
-	return p.characters(low, high, f)
+	return p.characters(low, high)
 }
 
 // inClass reads a character in a class, or a set that is no character.
-func (p *parser) inClass(f flags) (rune, charset, error) {
+func (p *parser) inClass() (rune, charset, error) {
 	if len(p.rest) == 0 {
 		return 0, nil, errors.New("a bracket too few")
 	}
@@ -319,7 +383,7 @@ func (p *parser) inClass(f flags) (rune, charset, error) {
 	if r, ok, err := p.character(); ok || err != nil {
 		return r, nil, err
 	}
-	set, err := p.escape(f, true)
+	set, err := p.escape(true)
 	return 0, set, err
 }
 
@@ -343,7 +407,7 @@ func (p *parser) posix() (charset, error) {
 }
 
 // characters are those from low to high, or low alone where high is -1.
-func (p *parser) characters(low, high rune, f flags) (charset, error) {
+func (p *parser) characters(low, high rune) (charset, error) {
 	if high < 0 {
 		high = low
 	}
@@ -351,14 +415,7 @@ func (p *parser) characters(low, high rune, f flags) (charset, error) {
 		return nil, fmt.Errorf("a range from %q to %q", low, high)
 	}
 	p.bounds = append(p.bounds, low, high+1)
-	if !f.fold {
-		return between(low, high), nil
-	}
-	if high >= utf8.RuneSelf {
-		return nil, errors.New("(?i) with characters that are not ASCII")
-	}
-	p.bounds = append(p.bounds, 'ſ', 'ſ'+1, '\u212a', '\u212a'+1)
-	return foldedBetween(low, high), nil
+	return between(low, high), nil
 }
 
 // controls are the escapes of characters.
@@ -410,18 +467,10 @@ func (p *parser) hexadecimal(sign rune) (rune, error) {
 	return rune(n), nil
 }
 
-// escape reads an escape.
-func (p *parser) escape(f flags, inClass bool) (charset, error) {
-	r, ok, err := p.character()
-	if err != nil {
-		return nil, err
-	}
-	if ok {
-		return p.characters(r, -1, f)
-	}
+// escape reads an escape that is no character.
+func (p *parser) escape(inClass bool) (set charset, err error) {
 	p.next()
 	sign := p.next()
-	var set charset
 	switch unicode.ToLower(sign) {
 	case 's':
 		set = kindSet("space")
@@ -434,7 +483,7 @@ func (p *parser) escape(f flags, inClass bool) (charset, error) {
 			set = kindSet("wordclass") // superscripts and fractions of Latin-1 are not in it
 		}
 	case 'p':
-		set, err = p.property(f)
+		set, err = p.property()
 	default:
 		err = fmt.Errorf(`the escape \%c`, sign)
 	}
@@ -445,7 +494,7 @@ func (p *parser) escape(f flags, inClass bool) (charset, error) {
 }
 
 // property reads what follows \p.
-func (p *parser) property(f flags) (charset, error) {
+func (p *parser) property() (charset, error) {
 	end := slices.Index(p.rest, '}')
 	if !p.at("{") || end < 0 {
 		return nil, errors.New(`\p without a name`)
@@ -453,9 +502,6 @@ func (p *parser) property(f flags) (charset, error) {
 	name, negated := strings.CutPrefix(string(p.rest[1:end]), "^")
 	p.rest = p.rest[end+1:]
 	set, err := namedSet(name)
-	if err == nil && f.fold {
-		err = errors.New(`(?i) with \p`)
-	}
 	if err == nil && negated {
 		set = set.negated()
 	}

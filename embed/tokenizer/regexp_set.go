@@ -28,24 +28,6 @@ func between(low, high rune) charset {
 	return func(r rune, _ uint8) bool { return r >= low && r <= high }
 }
 
-// foldedBetween are those of between and what differs from them by case alone. It knows the letters of ASCII, among which the long s and
-// the sign of kelvins are.
-func foldedBetween(low, high rune) charset {
-	return func(r rune, _ uint8) bool {
-		switch r {
-		case 'ſ':
-			r = 's'
-		case '\u212a':
-			r = 'k'
-		}
-		in := r >= low && r <= high
-		if r |= 0x20; r >= 'a' && r <= 'z' {
-			in = r >= low && r <= high || r-0x20 >= low && r-0x20 <= high
-		}
-		return in
-	}
-}
-
 // shortNames are those of the classes that have long ones besides.
 var shortNames = map[string]string{
 	"letter": "l", "uppercaseletter": "lu", "lowercaseletter": "ll", "titlecaseletter": "lt", "modifierletter": "lm", "otherletter": "lo",
@@ -65,7 +47,7 @@ func namedSet(name string) (charset, error) {
 	case "alnum":
 		return kindSet("alpha").or(kindSet("nd")), nil
 	case "xdigit":
-		return between('0', '9').or(foldedBetween('a', 'f')), nil
+		return between('0', '9').or(between('a', 'f')).or(between('A', 'F')), nil
 	case "ascii":
 		return between(0, 0x7f), nil
 	case "any":
@@ -87,19 +69,21 @@ func kindSet(name string) charset {
 // characters that the sets name, at which a new row begins.
 type masks struct {
 	ascii [utf8.RuneSelf]uint64
-	rows  []rune // where each begins; the first at 0
+	cased map[rune]uint64 // of characters that differ from others by case alone, where some sets are folded
+	rows  []rune          // where each begins; the first at 0
 	kinds [][]uint64
 }
 
-// newMasks makes the masks of sets, which name the given characters, in order: each is the first of a range or the first behind one.
-func newMasks(sets []charset, bounds []rune) masks {
+// newMasks makes the masks of sets, which name the given characters, in order: each is the first of a range or the first behind one. For
+// characters that are cased, and for ASCII, there are others where some are folded.
+func newMasks(sets, casedSets []charset, folded bool, bounds []rune) masks {
 	m := masks{rows: []rune{0}}
 	for _, r := range bounds {
 		if r >= utf8.RuneSelf {
 			m.rows = append(m.rows, r)
 		}
 	}
-	of := func(r rune, k uint8) (mask uint64) {
+	of := func(sets []charset, r rune, k uint8) (mask uint64) {
 		for i, s := range sets {
 			if s(r, k) {
 				mask |= 1 << i
@@ -108,12 +92,20 @@ func newMasks(sets []charset, bounds []rune) masks {
 		return mask
 	}
 	for r := range m.ascii {
-		m.ascii[r] = of(rune(r), kinds[r])
+		m.ascii[r] = of(casedSets, rune(r), kinds[r])
+	}
+	if folded {
+		m.cased = map[rune]uint64{}
+		for _, alike := range alikes {
+			for _, r := range alike {
+				m.cased[r] = of(casedSets, r, kinds[r])
+			}
+		}
 	}
 	for _, first := range m.rows {
 		row := make([]uint64, len(kindNames))
 		for k := range row {
-			row[k] = of(max(first, utf8.RuneSelf), uint8(k))
+			row[k] = of(sets, max(first, utf8.RuneSelf), uint8(k))
 		}
 		m.kinds = append(m.kinds, row)
 	}
@@ -123,6 +115,9 @@ func newMasks(sets []charset, bounds []rune) masks {
 func (m *masks) of(r rune) uint64 {
 	if r < utf8.RuneSelf {
 		return m.ascii[r]
+	}
+	if m.cased != nil && properties[r]&cased != 0 {
+		return m.cased[r]
 	}
 	row := len(m.rows) - 1
 	for m.rows[row] > r {

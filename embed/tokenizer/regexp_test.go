@@ -32,6 +32,50 @@ func TestMatchersArePrograms(t *testing.T) {
 	}
 }
 
+// TestFolding: what the original finds with (?i), in each text all of it in turn.
+func TestFolding(t *testing.T) {
+	t.Parallel()
+	fillTables()
+	for _, test := range []struct{ expression, text, want string }{
+		{"ff", "aﬀb ff FF fF", "ﬀ|ff|FF|fF"},
+		{"ffi", "ffi ﬀi ﬃ fﬁ", "ffi|ﬃ"},
+		{"f{2}|(f)f", "ﬀ ff", "ff"},
+		{"(?:f)f", "ﬀ ff", "ﬀ|ff"},
+		{"f(?:f.)", "ﬀx ffx", "ﬀx|ffx"},
+		{"f(?i:f)", "ﬀ ff", "ff"},
+		{"f(?-i:f)", "ﬀ ff fF", "ff"},
+		{"ss", "ß ẞ SS ſs ſſ", "ß|ẞ|SS|ſs|ſſ"},
+		{"ß", "ß ẞ SS ss ſs s", "ß|ẞ|SS|ss|ſs"},
+		{"[ß]", "ß ẞ SS ss s", "ß|ẞ|SS|ss"},
+		{"[^ß]+", "ß ẞ SS s", " | SS s"},
+		{"[ﬃﬀ]", "ffi ff", "ff|ff"},
+		{`[\w&&ß]x`, "ssx ßx", "ssx|ßx"},
+		{"[a-ÿ]", "ss", "s|s"},
+		{"i", "i I İ ı", "i|I"},
+		{"İ", "i I İ i\u0307 ı", "İ|i\u0307"},
+		{"[α-ω]", "α Α σ Σ ς Ω Ω", "α|Α|σ|Σ|ς|Ω|Ω"},
+		{"к|ა|𐐨|\u1c89", "к К ა Ა 𐐨 𐐀 \u1c8a", "к|К|ა|Ა|𐐨|𐐀|\u1c8a"},
+		{`\p{Lu}`, "a A é É", "A|É"},
+		{`[\p{Lu}&&[^A]]`, "a A b B", "b|B"},
+		{"[^[^k]s]", "K k K S s", ""},
+		{"(?<=k)x", "Kx kx Kx sx", "x|x|x"},
+	} {
+		p, err := compile("(?i)" + test.expression)
+		if err != nil {
+			t.Errorf("%s: %v", test.expression, err)
+			continue
+		}
+		chars, runes := decodeText(nil, test.text), []rune(test.text)
+		var got []string
+		for _, s := range p.spans(nil, chars, &columns{}) {
+			got = append(got, string(runes[s.from:s.to]))
+		}
+		if strings.Join(got, "|") != test.want {
+			t.Errorf("%s: %q in %q, want %q", test.expression, got, test.text, test.want)
+		}
+	}
+}
+
 // TestProgramsTakeLinearTime counts no time: a matcher that goes back and forth would take hours.
 func TestProgramsTakeLinearTime(t *testing.T) {
 	t.Parallel()

@@ -2,6 +2,7 @@ package tokenizer
 
 import (
 	_ "embed"
+	"sort"
 	"strconv"
 	"strings"
 	"sync"
@@ -29,6 +30,7 @@ const (
 	lowers     // it has another lowercase
 	decomposes // it has a canonical decomposition
 	combines   // its canonical combining class is not 0
+	cased      // another differs from it by case alone
 )
 
 // The tables as they are looked up. Parse fills them before the first Tokenizer exists; nothing changes them afterwards.
@@ -41,7 +43,16 @@ var (
 	kinds       [utf8.MaxRune + 1]uint8 // what regular expressions tell apart
 	kindNames   = [][]string{nil}       // by kind: its general category and the first letter of that, its script and classes
 	composites  = map[[2]rune]rune{}
+	folds       = map[rune][]rune{}   // what becomes of a character, or several, where case is none
+	alikes      = map[string][]rune{} // by what becomes of them: all that differ by case alone
+	scripts     []scriptRange         // in order
 )
+
+// scriptRange are characters of a script, by its number.
+type scriptRange struct {
+	first, last rune
+	script      rune
+}
 
 var fillTables = sync.OnceFunc(func() {
 	sections := map[string]func(left, right []rune){
@@ -53,9 +64,19 @@ var fillTables = sync.OnceFunc(func() {
 			}
 			markAll(combines)(left, nil)
 		},
-		"lower":        fill(lowerOf, lowers),
-		"canonical":    fill(canonicals, decomposes),
-		"compatible":   fill(compatibles, 0),
+		"lower":      fill(lowerOf, lowers),
+		"canonical":  fill(canonicals, decomposes),
+		"compatible": fill(compatibles, 0),
+		"fold": func(left, right []rune) {
+			folds[left[0]] = right
+			if alike := string(right); len(alikes[alike]) == 0 && len(right) == 1 {
+				addAlike(right[0], alike)
+			}
+			addAlike(left[0], string(right))
+		},
+		"scripts": func(left, right []rune) {
+			scripts = append(scripts, scriptRange{left[0], left[len(left)-1], right[0]})
+		},
 		"compositions": func(left, right []rune) { composites[[2]rune{left[0], left[1]}] = right[0] },
 	}
 	var read func(left, right []rune)
@@ -76,6 +97,12 @@ var fillTables = sync.OnceFunc(func() {
 	}
 	markAll(decomposes)([]rune{hangulFirst, hangulLast}, nil)
 })
+
+// addAlike adds a character to those of which the same becomes where case is none.
+func addAlike(r rune, folded string) {
+	alikes[folded] = append(alikes[folded], r)
+	properties[r] |= cased
+}
 
 // markAll returns what gives a code point, or a range of them, a property.
 func markAll(p property) func(left, right []rune) {
@@ -119,6 +146,18 @@ func codePoints(s string) []rune {
 		all = append(all, rune(n))
 	}
 	return all
+}
+
+// noScript is the script of a character without one.
+const noScript rune = -1
+
+// scriptOf returns the number of a character's script.
+func scriptOf(r rune) rune {
+	i := sort.Search(len(scripts), func(i int) bool { return scripts[i].last >= r })
+	if i == len(scripts) || scripts[i].first > r {
+		return noScript
+	}
+	return scripts[i].script
 }
 
 // ideograph reports whether BERT takes r as a Chinese character: the blocks of CJK ideographs up to Unicode 8, with a gap

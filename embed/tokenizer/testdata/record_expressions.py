@@ -34,22 +34,27 @@ RANGES = ["a-f", "0-9", "A-Z", "a", "b", " ", "\\n", "\\r", "\\-", "'", "_", "\\
 CLASSES = ["é-ü", "一-龥", r"\s", r"\S", r"\p{L}", r"\p{N}", r"\P{L}", r"\p{M}", r"\w", r"\d", r"\p{Lu}", r"\p{Han}", "[:alpha:]", "[:^space:]",
            "[:punct:]"]
 BEHIND = ["a", "[ab]", r"\s", r"\p{L}", "ab|cd", r"a\s"]
+CASES = list("sstffiijkKSTßẞſﬀﬁﬃﬆéÉåÅσςΣΩωŉʼnǰɐⱯаАꙋᲈ\u0345ιΐΐ\u0308\u0301\u030cᾳ\u0307İıⅣⓐ") + [r"\x73", r"\u00df", r"\x{1e9e}"]
+CASED_CLASSES = ["[k-t]", "[é-ü]", "[ß]", "[^ß]", "[ﬀﬃ]", "[^s]", r"[\p{Lu}ab]", r"[^\p{Ll}]", "[а-я]", "[Α-Ω]", "[[:upper:]]", r"[a[^\p{L}]]", "[^[^k]s]", "[A-z&&S]",
+                 r"\p{Lu}", r"\p{Ll}", r"\P{L}", r"\s", r"\w", "[ǄᲀⱯ]"]
 PLACES = ["^", "$", r"\b", r"\B", r"\A", r"\z", r"\Z"]
 REPEATS = ["+", "+?", "++", "{2}", "{1,3}", "{2,}", "{1,2}?", "{2}+", "{1,3}+"]
 OPTIONS = ["*", "?", "*?", "??", "*+", "?+", "{,2}"]
 
 
 class Expressions(Maker):
-    """Every method answers an expression and whether it may match nothing. Without case, fold, there is nothing but ASCII."""
+    """Every method answers an expression and whether it may match nothing."""
 
     def atom(self, depth, fold):
         kinds = [lambda: (self.choice(ATOMS), False)] * 7 + [lambda: (self.members(0, fold), False)] * 4
-        if not fold:
+        if fold:
+            kinds += [lambda: (self.choice(CASES), False)] * 9 + [lambda: (self.choice(CASED_CLASSES), False)]
+        else:
             kinds += [lambda: (self.choice(WIDE), False)] * 2 + [lambda: (self.property(), False)] * 3
         if depth < 2:  # deeper ones show faults of the library, about one in 10,000
-            kinds += [lambda: self.group(self.choice(["(?:", "(", "(?>"]), depth, fold)] * 2 + [lambda: self.group("(?i:", depth, True)] + [
+            kinds += [lambda: self.group(self.choice(["(?:", "(", "(?>"]), depth, fold)] * 2 + [lambda: self.group("(?i:", depth, True)] * (4 if fold else 1) + [
                 lambda: (self.group(self.choice(["(?=", "(?!"]), depth, fold)[0], True),
-                lambda: (self.choice(["(?<=", "(?<!"]) + self.choice(BEHIND[:2] if fold else BEHIND) + ")", True),
+                lambda: (self.choice(["(?<=", "(?<!"]) + self.choice(BEHIND[:2] + ["k", "[s-z]", "s", "é", "σ"] if fold else BEHIND) + ")", True),
                 lambda: (self.choice(PLACES), True)]
         return self.choice(kinds)()
 
@@ -61,7 +66,7 @@ class Expressions(Maker):
         return self.choice([r"\p", r"\P"]) + "{" + self.choice(["", "", "^"]) + self.choice(PROPERTIES) + "}"
 
     def members(self, depth, fold):
-        choices = RANGES if fold else RANGES + CLASSES
+        choices = RANGES + CASES if fold else RANGES + CLASSES
         both = not fold and depth == 0 and self.chance(0.15)  # an intersection, whose parts have no classes in classes
         more = lambda: self.members(2 if both else depth + 1, fold) if depth < 2 and not fold else "x"
         e = "".join(self.choice([lambda: self.choice(choices)] * 3 + [more])() for _ in range(self.choice([1, 1, 2, 3])))
@@ -80,7 +85,7 @@ class Expressions(Maker):
         return "|".join("".join(e for e, _ in s) for s in all), any(all_empty(s) for s in all)
 
     def characters(self):
-        return "".join(self.choice("abcdef'- x12 \n\r\tABé中한ſ") for _ in range(30))
+        return "".join(self.choice("abcdef'- x12 \n\r\tABé中한ſ") for _ in range(30)) + "".join(self.choice(CASES[:-3]) for _ in range(20))
 
 
 def all_empty(sequence):

@@ -38,7 +38,7 @@ class Maker(Random):
     def pre_tokenizer(self, depth=0):
         kinds = [lambda: super(Maker, self).pre_tokenizer(3)] * 4 + [self.metaspace] * 2 + [
             lambda: {"type": "ByteLevel", "add_prefix_space": self.flag(), "trim_offsets": self.flag(), "use_regex": self.flag()},
-            lambda: {"type": "Punctuation"}, lambda: {"type": "FixedLength", "length": self.choice([1, 2, 5, 40])},
+            lambda: {"type": "Punctuation"}, lambda: {"type": "UnicodeScripts"}, lambda: {"type": "FixedLength", "length": self.choice([1, 2, 5, 40])},
             lambda: split(self.choice(EXPRESSIONS + WORDS), self.choice(BEHAVIORS), self.flag())]
         if depth < 3:
             kinds += [lambda: sequence("pretokenizers", [self.pre_tokenizer(depth + 1) for _ in range(self.randrange(4))])] * 3

@@ -79,6 +79,43 @@ def kinds():
     return found
 
 
+def folds():
+    """{code point: what becomes of it without case}, where that is another: full case folding, as far as regular expressions know it."""
+    find = lambda regex, where: [w for w, _ in P.Split(Regex("(?i)" + regex), "removed", invert=True).pre_tokenize_str(where)]
+    forms = lambda c: {c, lower(c), c.lower(), c.upper(), c.title(), c.casefold()}
+    cased = {ord(w) for c in CODE_POINTS if len(forms(chr(c))) > 1 for w in forms(chr(c)) if len(w) == 1}
+    others = "[%s]" % "".join("%s-%s" % (esc(a), esc(b)) for a, b, _ in runs({c: True for c in CODE_POINTS if c not in cased}))
+    cased = sorted(cased)
+    assert not find(others, "".join(map(chr, cased))), "a character that has a case and none of its forms"
+    text, found = "\n".join(map(chr, cased)), {}
+    for c in cased:
+        full = chr(c).casefold()
+        if len(full) > 1:
+            assert find(esc(c), full) == [full], "%x does not stand for %r" % (c, full)
+            found[c] = full
+        else:  # Python may be older: then the last is what becomes of both, since small letters came later
+            same = [w for w in find(esc(c), text) if len(w) == 1]
+            found[c] = next((w.casefold() for w in same if w.casefold() != w), max(same))
+    return {c: f for c, f in found.items() if f != chr(c)}
+
+
+def esc(c):
+    return "\\x{%x}" % c
+
+
+def scripts():
+    """{code point: the number of its script}, where it has one that UnicodeScripts splits by."""
+    f = P.UnicodeScripts().pre_tokenize_str
+    alone = [c for c in CODE_POINTS if len(f("a" + chr(c))) > 1 or len(f("\u044f" + chr(c))) > 1]
+    found, firsts = {}, []
+    for word, (a, b) in f("".join(map(chr, alone))):
+        number = next((i for i, first in enumerate(firsts) if len(f(first + word[0])) == 1), len(firsts))
+        if number == len(firsts):
+            firsts.append(word[0])
+        found |= dict.fromkeys(alone[a:b], number)
+    return found
+
+
 def hexes(s):
     return ".".join("%x" % ord(c) for c in s)
 
@@ -120,6 +157,9 @@ def main():
     section("canonical", "the full canonical decompositions but for Hangul", mapping(canonical))
     compatible = {c: nfkd(chr(c)) for c in CODE_POINTS if not hangul(c) and nfkd(chr(c)) != nfd(chr(c))}
     section("compatible", "the full compatibility decompositions that are not the canonical ones", mapping(compatible))
+
+    section("fold", "what becomes of a character where regular expressions take no notice of case", mapping(folds()))
+    section("scripts", "the scripts by which it splits, numbered", ["%s=%x" % (span(a, b), n) for a, b, n in runs(scripts())])
 
     composed = []
     for c, s in sorted(canonical.items()):
