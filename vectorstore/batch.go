@@ -65,9 +65,9 @@ func (s *Sink[T]) rows(ctx context.Context, events []cdc.Event[T], errs []error)
 	if halves != nil {
 		b.errs = make([]error, len(events))
 	}
-	for from, to := 0, 0; from < len(events); from = to {
-		var rows []*row[T]
-		if rows, to = b.collect(from, len(events)); to < len(events) {
+	for from := 0; from < len(events); {
+		rows, to := b.collect(from, len(events))
+		if to < len(events) {
 			rows, _ = b.collect(from, to)
 		}
 		if len(rows) > 0 {
@@ -77,6 +77,7 @@ func (s *Sink[T]) rows(ctx context.Context, events []cdc.Event[T], errs []error)
 		if b.hold(from, to) {
 			break
 		}
+		from = to
 	}
 	if halves != nil {
 		b.join(halves, errs)
@@ -108,7 +109,8 @@ func before[T any](e *cdc.Event[T], key cdc.Key) *cdc.Event[T] {
 }
 
 // departures puts, before each update whose row was in another tenant, a delete there; so that it is like a change of the primary key. An
-// empty tenant is one that is not known, since some rows before have the columns of an index alone. It returns the places of the events among those, nil where they are as they were.
+// empty tenant is one that is not known, since some rows before have the columns of an index alone. It returns the places of the events
+// among those, nil where they are as they were.
 func (s *Sink[T]) departures(events []cdc.Event[T]) (out []cdc.Event[T], places []int) {
 	moved := func(e cdc.Event[T]) bool { return e.Op == cdc.OpUpdate && e.Before != nil && e.After != nil }
 	if s.mapping.Tenant == nil || !slices.ContainsFunc(events, moved) {
@@ -248,8 +250,8 @@ func (b *batch[T]) collect(from, to int) (rows []*row[T], end int) {
 			c.left = b.departure(i)
 			if old, err := b.origin(e, c.left); err == nil && old != ref {
 				c.from, b.moves = rowOf(old), true
-				if c.from.takes(r, map[*row[T]]bool{}) && b.parts(from, i, c.left) {
-					return rows, c.left
+				if end = b.parting(from, r, &c); end > from {
+					return rows, end
 				}
 				r.origins, c.from.leaving = append(r.origins, c.from), append(c.from.leaving, i)
 			}
@@ -268,16 +270,29 @@ func (r *row[T]) takes(other *row[T], seen map[*row[T]]bool) bool {
 	return slices.ContainsFunc(r.origins, func(o *row[T]) bool { return o.takes(other, seen) })
 }
 
-// parts reports whether the events from an index on can be parted before the change of a key whose halves have these places: no other such
-// change may be between these.
-func (b *batch[T]) parts(from, arrived, left int) bool {
-	return left > from && left < arrived && !slices.ContainsFunc(b.events[left:arrived], func(e cdc.Event[T]) bool { return len(e.OldKey) > 0 })
+// parting returns where the events from an index on are parted before a change that closes a circle: where the row left its old key, or
+// before that, so that no row leaves a key before that place and arrives after it, without what it had. It is the index itself where there
+// is no circle or no such place.
+func (b *batch[T]) parting(from int, r *row[T], c *change[T]) int {
+	if c.left > c.at || !c.from.takes(r, map[*row[T]]bool{}) {
+		return from
+	}
+	at := c.left
+	for i := len(b.events) - 1; i >= at && at > from; i-- {
+		if left := b.departure(i); left >= 0 {
+			at = min(at, left)
+		}
+	}
+	return max(at, from)
 }
 
 // departure returns the place of the event with which the row of the i-th left its old key, the nearest one before it, else after it; -1
 // where there is none.
 func (b *batch[T]) departure(i int) int {
 	e := &b.events[i]
+	if len(e.OldKey) == 0 {
+		return -1
+	}
 	left := func(d cdc.Event[T]) bool {
 		return d.Op == cdc.OpDelete && d.Source.LSN == e.Source.LSN && slices.Equal(d.Key, e.OldKey)
 	}

@@ -97,20 +97,23 @@ type TextProperty struct {
 	Weight float64
 }
 
-// maxTextWeight bounds the weights of properties: beyond, stores take them for others.
-const maxTextWeight = 1e12
+// The bounds of the weights of properties: beyond, stores take them for others, or cannot count with them.
+const (
+	minTextWeight = 1e-3
+	maxTextWeight = 1e12
+)
 
 // TextProperties returns the Properties of a query with their weights, or a permanent error that is [ErrQuery] where one of these is no
-// number above 0 and at most 1e12, or a name is empty or there twice. It is for those who write a [Store].
+// number from 0.001 to 1e12, or a name is empty or there twice. It is for those who write a [Store].
 func (q Query) TextProperties() ([]TextProperty, error) {
 	out := make([]TextProperty, len(q.Properties))
 	for i, p := range q.Properties {
 		name, weight, weighted := strings.Cut(p, "^")
 		out[i] = TextProperty{name, 1}
 		if weighted {
-			var err error
-			if out[i].Weight, err = strconv.ParseFloat(weight, 64); err != nil || !(out[i].Weight > 0 && out[i].Weight <= maxTextWeight) {
-				return nil, queryError("the weight of property %.64q is no number above 0 and at most 1e12", p)
+			w, err := strconv.ParseFloat(weight, 64)
+			if out[i].Weight = w; err != nil || !(w >= minTextWeight && w <= maxTextWeight) {
+				return nil, queryError("the weight of property %.64q is no number from 0.001 to 1e12", p)
 			}
 		}
 		if name == "" || slices.ContainsFunc(out[:i], func(other TextProperty) bool { return other.Name == name }) {

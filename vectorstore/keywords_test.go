@@ -43,12 +43,15 @@ func TestTokenization(t *testing.T) {
 
 func TestTextProperties(t *testing.T) {
 	t.Parallel()
-	got, err := vectorstore.Query{Text: "a", Properties: []string{"title^2", "body", "tags^0.25", "code^1e12"}}.TextProperties()
-	if want := []vectorstore.TextProperty{{"title", 2}, {"body", 1}, {"tags", 0.25}, {"code", 1e12}}; err != nil || !slices.Equal(got, want) {
+	got, err := vectorstore.Query{Text: "a", Properties: []string{"title^2", "body", "tags^0.25", "code^1e12", "note^1e-3"}}.TextProperties()
+	if want := []vectorstore.TextProperty{{"title", 2}, {"body", 1}, {"tags", 0.25}, {"code", 1e12}, {"note", 0.001}}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("%v, error %v", got, err)
 	}
-	for _, bad := range [][]string{{""}, {"^2"}, {"a^"}, {"a^x"}, {"a^0"}, {"a^-1"}, {"a^NaN"}, {"a^Inf"}, {"a^1e999"}, {"a^1.1e12"}, {"a^9223372036854775808"}, {"a", "a^2"}, {"a^2^3"}} {
-		if err := (vectorstore.Query{Text: "a", Properties: bad}).Check(); !errors.Is(err, vectorstore.ErrQuery) {
+	for _, bad := range []string{
+		"", "^2", "a^", "a^x", "a^0", "a^-1", "a^NaN", "a^Inf", "a^1e999", "a^1.1e12", "a^9223372036854775808", "a^0.0009", "a^1e-60",
+		"a a^2", "a^2^3",
+	} {
+		if err := (vectorstore.Query{Text: "a", Properties: strings.Split(bad, " ")}).Check(); !errors.Is(err, vectorstore.ErrQuery) {
 			t.Errorf("%q: error %v, want ErrQuery", bad, err)
 		}
 	}

@@ -494,7 +494,7 @@ func TestSinkRandomItems(t *testing.T) {
 	}
 }
 
-// TestSinkRandomItemsOnWeaviate does the same against a real server, with other tables each time.
+// TestSinkRandomItemsOnWeaviate does the same against a real server, with tables of a seed.
 func TestSinkRandomItemsOnWeaviate(t *testing.T) {
 	t.Parallel()
 	seed := servicetest.Seed(t)

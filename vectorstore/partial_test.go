@@ -237,6 +237,34 @@ func TestSinkMoves(t *testing.T) {
 	}
 }
 
+// TestSinkMovesAroundCircle: two rows swap their keys, between the halves of another change of a key, as from another partition. The batch
+// is written in parts for the circle; the third row brings its vector along all the same.
+func TestSinkMovesAroundCircle(t *testing.T) {
+	t.Parallel()
+	f, w := newFixture(t), newWire[product](t)
+	row := func(id int64, title string) map[string]any { return rowOf(product{ID: id, Title: title}) }
+	f.handle(w.event(cdc.OpCreate, 1, 1, row(1, "one")), w.event(cdc.OpCreate, 2, 2, row(2, "two")), w.event(cdc.OpCreate, 3, 3, row(3, "three")))
+	left, arrived := w.event(cdc.OpDelete, 4, 4, row(3, "three")), w.event(cdc.OpCreate, 4, 20, row(30, ""), "title")
+	left.NewKey, arrived.OldKey = keyOf(30), keyOf(3)
+	events := []cdc.Event[product]{w.event(cdc.OpUpdate, 3, 3, row(3, "three")), left}
+	for i, move := range []struct{ from, to int64 }{{1, 99}, {2, 1}, {99, 2}} {
+		lsn := uint64(5 + i)
+		from, to := w.event(cdc.OpDelete, lsn, 2*int(lsn), row(move.from, "")), w.event(cdc.OpCreate, lsn, 2*int(lsn)+1, row(move.to, ""), "title")
+		from.NewKey, to.OldKey = keyOf(move.to), keyOf(move.from)
+		events = append(events, from, to)
+	}
+	f.handle(append(events, arrived)...)
+	for id, title := range map[int64]string{1: "two", 2: "one", 30: "three"} {
+		f.wantRow(product{ID: id, Title: title})
+	}
+	for _, id := range []int64{3, 99} {
+		f.wantDeleted(id)
+	}
+	if n := len(f.texts.Inputs()); n != 3 {
+		t.Errorf("%d texts embedded, want three", n)
+	}
+}
+
 // TestSinkMoveIsTriedAgain wants the old object to stay until the new one is there.
 func TestSinkMoveIsTriedAgain(t *testing.T) {
 	t.Parallel()

@@ -46,7 +46,7 @@ type Query struct {
 	MaxDistance float64
 
 	// Text is searched for by keywords (BM25): objects with any of its words are found, in the properties Properties, of which each may
-	// have a weight, above 0 and at most 1e12 ("title^2"). Default: all texts that are in an index for it. [Tokenization] says what words are.
+	// have a weight, from 0.001 to 1e12 ("title^2"). Default: all texts that are in an index for it. [Tokenization] says what words are.
 	Text       string
 	Properties []string
 	// Alpha is the weight of the vectors in a hybrid search, above 0 and at most 1. Default 0.75.

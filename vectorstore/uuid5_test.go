@@ -89,7 +89,7 @@ func TestUUID5Random(t *testing.T) {
 	checkUUID5(t, cases)
 }
 
-// TestUUID5Fresh compares with ids that Weaviate's client makes now, of other keys each time.
+// TestUUID5Fresh compares with ids that Weaviate's client makes now, of keys of a seed.
 func TestUUID5Fresh(t *testing.T) {
 	t.Parallel()
 	seed := servicetest.Seed(t)

@@ -157,13 +157,7 @@ func (e *engine) destroy() error {
 }
 
 func (e *engine) openTokenizer() (err error) {
-	var more bool
-	if e.tokenizer, err = e.folder.loadTokenizer(); err == nil {
-		more, err = e.folder.addTokens(e.tokenizer)
-	}
-	if err == nil && more {
-		e.tokenizer, err = e.folder.loadTokenizer()
-	}
+	e.tokenizer, err = e.folder.loadTokenizer()
 	if errors.Is(err, tokenizer.ErrUnsupported) {
 		return fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}

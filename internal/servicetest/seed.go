@@ -1,26 +1,18 @@
 package servicetest
 
 import (
-	"math/rand/v2"
+	"cmp"
 	"os"
 	"strconv"
 	"testing"
 )
 
-// Seed returns a seed that is another one in each run, or the one in TIDEMARK_SEED. A test that fails says with which it does so again.
+// Seed returns the seed of what a test makes at random: TIDEMARK_SEED, or 1, so that each run without it is the same.
 func Seed(tb testing.TB) uint64 {
 	tb.Helper()
-	seed := rand.Uint64()
-	if text := os.Getenv("TIDEMARK_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			tb.Fatal(err)
-		}
+	seed, err := strconv.ParseUint(cmp.Or(os.Getenv("TIDEMARK_SEED"), "1"), 10, 64)
+	if err != nil {
+		tb.Fatalf("TIDEMARK_SEED: %v", err)
 	}
-	tb.Cleanup(func() {
-		if tb.Failed() {
-			tb.Logf("run it again with TIDEMARK_SEED=%d", seed)
-		}
-	})
 	return seed
 }

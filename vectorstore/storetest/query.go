@@ -415,6 +415,7 @@ func queryInvalid(t *testing.T, s vectorstore.Store) {
 		"null nothing":   near(func(q query) { q.Filter = vectorstore.IsNull("") }),
 		"weight of text": {Text: "a", Properties: []string{"title^heavy"}},
 		"no weight":      {Text: "a", Properties: []string{"title^0"}},
+		"light weight":   {Text: "a", Properties: []string{"title^1e-60"}},
 		"text twice":     {Text: "a", Properties: []string{"title", "title^2"}},
 		"operator":       near(func(q query) { q.Filter.Operator = 99 }),
 		"no property":    near(func(q query) { q.Filter = vectorstore.Equal("", 1) }),

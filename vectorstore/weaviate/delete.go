@@ -164,8 +164,9 @@ func (s *Store) clear(ctx context.Context, tenant, collection string, filter *pb
 // that another process replaces between the two is deleted with its newer version. It concerns one tenant, where the
 // collection has some.
 //
-// In a collection with replicas, one of them lists what is there, as the server does for every search, and unless ReadConsistency is
-// [One], a quorum says how old it is. What that one has missed, since it was down, is not cleared: clear again once it is repaired, or let [vectorstore.Sink.Reconcile] find then what is too many.
+// In a collection with replicas, one of them lists what is there, as the server does for every search. How old that is, as many say as
+// ReadConsistency asks for, so that nothing is lost of which the one has an old version. What it has missed altogether, since it was down,
+// is not cleared: clear again once it is repaired, or let [vectorstore.Sink.Reconcile] find then what is too many.
 func (s *Store) ClearBefore(ctx context.Context, tenant, version string) error {
 	if err := cmp.Or(s.writable(), s.checkTenant(tenant)); err != nil {
 		return err
@@ -219,7 +220,8 @@ func (s *Store) clearBefore(ctx context.Context, tenant, collection, version str
 	}
 }
 
-// olderThan returns which of these objects a quorum says are older. The one that listed them may have missed what they are now.
+// olderThan returns which of these objects are older by what as many replicas as ReadConsistency asks for say of them. The one that
+// listed them may have missed what they are now.
 func (s *Store) olderThan(ctx context.Context, tenant, collection, version string, ids []string) (old []string, err error) {
 	readings, err := s.byID(ctx, tenant, collection, ids)
 	for _, r := range readings {

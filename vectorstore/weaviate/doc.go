@@ -22,9 +22,9 @@
 //
 // An object of the collection is one [vectorstore.Object] under the same id. The collection has no vectorizer: its
 // named vectors (text_vector and image_vector, unless [Options].Vectors says otherwise) are given with the object, and
-// indexed by HNSW and compared by cosine unless a [Vector] says otherwise. In a collection that was made with one vector without a
-// name, that one is "" among an object's Vectors, and in a query, which looks near it alone. A put replaces the whole object, vectors included, which is
-// what Upsert means; a Merge therefore reads the object first.
+// indexed by HNSW and compared by cosine unless a [Vector] says otherwise. In a collection that was made with one vector
+// without a name, that one is "" among an object's Vectors, and in a query, which looks near it alone. A put replaces
+// the whole object, vectors included, which is what Upsert means; a Merge therefore reads the object first.
 //
 // Two properties of text are the Store's own, in no index and never among an object's Properties: tidemark_version
 // holds the Version, tidemark_inputs the Inputs as JSON. They are added to a collection that lacks them.

@@ -415,7 +415,7 @@ func TestServerUnnamedVector(t *testing.T) {
 	}
 	check("new", map[string][]float32{"": old, "text_vector": named})
 	apply(t, s, vectorstore.Mutation{Object: vectorstore.Object{Ref: vectorstore.Ref{ID: idOf(2)}, Vectors: map[string][]float32{"": {3, 4, 6}}}})
-	for _, q := range []vectorstore.Query{{Near: old}, {Object: idOf(1), Targets: []vectorstore.Target{{}}}} {
+	for _, q := range []vectorstore.Query{{Near: old}, {Near: old, Text: "new"}, {Object: idOf(1), Targets: []vectorstore.Target{{}}}} {
 		if found, err := s.Search(t.Context(), q); err != nil || len(found) != 2 || found[0].Object.ID != idOf(1) {
 			t.Errorf("near the vector without a name: found %v, error %v", found, err)
 		}

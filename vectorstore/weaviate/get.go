@@ -20,7 +20,8 @@ import (
 
 // Get returns objects aligned with r: nil where nothing is known, Deleted where a deletion is remembered. Where an
 // object is there, it wins over a remembered deletion, which it has outlived (see Apply). An id that is no UUID in
-// lower case names nothing. A Store that was opened by an alias knows no deletions. In a collection with replicas, what ReadConsistency of them agree on is the answer.
+// lower case names nothing. A Store that was opened by an alias knows no deletions. In a collection with replicas, what
+// ReadConsistency of them agree on is the answer.
 //
 // Objects are read before deletions. A Delete writes in the other order, so that an object under deletion is seen
 // before or after it, never as unknown.

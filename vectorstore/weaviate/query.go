@@ -242,7 +242,7 @@ func textProperties(q vectorstore.Query) (sent []string, finer bool) {
 		times = finerWeights
 	}
 	for _, p := range properties {
-		if weight := max(1, p.Weight*times); weight > 1 {
+		if weight := p.Weight * times; weight != 1 {
 			p.Name += fmt.Sprintf("^%.0f", weight)
 		}
 		sent = append(sent, p.Name)

@@ -238,7 +238,7 @@ func TestTextProperties(t *testing.T) {
 		"decimal":    {[]string{"title^2.0", "body^1.0"}, []string{"title^2", "body"}, false},
 		"exponent":   {[]string{"title^1e1", "body^0x1p2", "tags^+3"}, []string{"title^10", "body^4", "tags^3"}, false},
 		"finer":      {[]string{"title^2.0", "body", "tags^0.5"}, []string{"title^2000000", "body^1000000", "tags^500000"}, true},
-		"finest":     {[]string{"title^1e-9", "body^1e1"}, []string{"title", "body^10000000"}, true},
+		"finest":     {[]string{"title^1e-3", "body^1e1"}, []string{"title^1000", "body^10000000"}, true},
 	} {
 		sent, finer := textProperties(vectorstore.Query{Text: "a", Properties: tt.given})
 		if !slices.Equal(sent, tt.sent) || finer != tt.finer {
