@@ -111,7 +111,11 @@ func (l *Limited[In]) Embed(ctx context.Context, inputs []In) ([][]float32, erro
 		for j, i := range left {
 			now[j] = inputs[i]
 		}
-		if err := errors.Join(pause(ctx, wait), l.admit(ctx, now)); err != nil && attempt == 1 {
+		err := pause(ctx, wait)
+		if err == nil {
+			err = l.admit(ctx, now)
+		}
+		if err != nil && attempt == 1 {
 			return nil, err
 		} else if err != nil {
 			for _, i := range left {

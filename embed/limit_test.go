@@ -106,6 +106,9 @@ func TestLimitLeft(t *testing.T) {
 		if _, err := l.Embed(t.Context(), []string{"0123456789"}); err != nil || time.Since(start) > 4*time.Second {
 			t.Errorf("error %v after %v", err, time.Since(start))
 		}
+		if _, err := l.Embed(hurried, []string{"0"}); err == nil || err.Error() != hurried.Err().Error() {
+			t.Errorf("error %q, want the context's, once", err)
+		}
 	})
 }
 

@@ -109,18 +109,10 @@ func (e *OpenAI) Model() Model { return e.model }
 // do, without a request. No error has a text, the key or the server's words.
 func (e *OpenAI) Embed(ctx context.Context, texts []string) ([][]float32, error) {
 	vectors, errs := make([][]float32, 0, len(texts)), make([]error, 0, len(texts))
-	failures := 0 // requests in a row of which nothing came
+	one := &requests{OpenAI: e}
 	for part := range slices.Chunk(texts, e.options.MaxInputs) {
-		made, failed := Each(ctx, oneRequest{e}, part)
+		made, failed := Each(ctx, one, part)
 		vectors, errs = append(vectors, made...), append(errs, failed...)
-		if slices.ContainsFunc(failed, func(err error) bool { return err == nil || itemerror.IsPermanent(err) }) {
-			failures = 0
-			continue
-		}
-		if failures++; failures == 2 || ctx.Err() != nil || befallsAll(failed[0]) {
-			rest := len(texts) - len(errs)
-			return append(vectors, make([][]float32, rest)...), NewBatchError(append(errs, slices.Repeat(failed[:1], rest)...))
-		}
 	}
 	return vectors, NewBatchError(errs)
 }
@@ -137,11 +129,25 @@ func befallsAll(err error) bool {
 	return errors.Is(err, errKey)
 }
 
-// oneRequest embeds texts in one request.
-type oneRequest struct{ *OpenAI }
+// requests are those of one call of Embed, also for texts that are tried alone since some of theirs were refused.
+type requests struct {
+	*OpenAI
+	failures int   // in a row
+	stopped  error // why there are no more
+}
 
-func (e oneRequest) Embed(ctx context.Context, texts []string) ([][]float32, error) {
-	return e.request(ctx, texts)
+// Embed embeds texts in one request.
+func (r *requests) Embed(ctx context.Context, texts []string) ([][]float32, error) {
+	if r.stopped != nil {
+		return nil, r.stopped
+	}
+	vectors, err := r.request(ctx, texts)
+	if _, named := itemerror.Align(err, len(texts)); named || itemerror.IsPermanent(err) {
+		r.failures = 0
+	} else if r.failures++; r.failures == 2 || ctx.Err() != nil || befallsAll(err) {
+		r.stopped = err
+	}
+	return vectors, err
 }
 
 // embeddings is the answer of a server.

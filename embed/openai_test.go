@@ -216,6 +216,32 @@ func TestOpenAIDown(t *testing.T) {
 	}
 }
 
+// TestOpenAIDownAlone: texts that are tried alone, since one of theirs was refused, do not each wait for a server that is down.
+func TestOpenAIDownAlone(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int32
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if requests.Add(1) == 1 {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer s.Close()
+	e, err := embed.NewOpenAI(embed.OpenAIOptions{URL: s.URL, Model: "m", Dimensions: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = e.Embed(t.Context(), strings.Split(strings.Repeat("text,", 99), ","))
+	var items interface{ ItemErrors() []error }
+	if !errors.As(err, &items) || len(embedFailed(items.ItemErrors())) != 100 || !strings.Contains(fmt.Sprint(items.ItemErrors()[99]), "503") {
+		t.Errorf("error %v", err)
+	}
+	if n := requests.Load(); n != 3 {
+		t.Errorf("%d requests, want one for the first part and two for its texts", n)
+	}
+}
+
 // TestOpenAIRedirect: neither the key nor a text goes to another server, nor to another port of the same.
 func TestOpenAIRedirect(t *testing.T) {
 	t.Parallel()

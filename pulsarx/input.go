@@ -60,7 +60,7 @@ func (j *job[In, Out]) subscribe(ctx context.Context, name string) (*input, erro
 	consumer, err := open(ctx, j.client, fmt.Sprintf("consumer of %s as %s", name, j.options.Subscription),
 		func() (pulsar.Consumer, error) { return j.client.pulsar.Subscribe(options) }, pulsar.Consumer.Close)
 	if err != nil {
-		return nil, err
+		return nil, connectionError{err}
 	}
 	in.Consumer = consumer
 	return in, nil

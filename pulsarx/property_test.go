@@ -205,7 +205,7 @@ func (p *propertyRun) stop(t *testing.T) {
 	if p.s.broker == nil || p.moved { // whose last acknowledgements may not be answered
 		p.loosen(false)
 	}
-	if err := p.consumers[0](); err != nil && !p.moved {
+	if err := p.consumers[0](); err != nil && !p.again {
 		t.Errorf("Run: %v", err)
 	}
 	p.consumers = p.consumers[1:]

@@ -253,15 +253,17 @@ func (r *partitionReader) seekOnce(ctx context.Context, t time.Time) (MessageID,
 	return m.ID(), nil
 }
 
-// lastMessage reads the message at the end. Where that is the last chunk of a message, reading begins further and further ahead.
+// lastMessage reads the message at the end. Where that is the last chunk of a message, reading begins further and further ahead, and
+// waits longer: the broker may be slow.
 func (r *partitionReader) lastMessage(ctx context.Context) (pulsar.Message, error) {
 	deadline := time.Now().Add(2 * r.client.options.Pulsar.OperationTimeout)
-	for reach := int64(0); ; reach = max(chunkReach, 10*reach) {
+	reach, patience := int64(0), r.patience()/8
+	for ; ; reach, patience = max(chunkReach, 10*reach), min(2*patience, r.patience()) {
 		start := r.id(r.last.LedgerID(), max(r.last.EntryID()-reach, 0))
 		if r.last.EntryID() < reach {
 			start = pulsar.EarliestMessageID()
 		}
-		m, err := r.find(ctx, start)
+		m, err := r.find(ctx, start, patience)
 		switch {
 		case err == nil:
 			return m, nil
@@ -273,8 +275,8 @@ func (r *partitionReader) lastMessage(ctx context.Context) (pulsar.Message, erro
 	}
 }
 
-// find reads from start to the message at the end, as long as one comes after another.
-func (r *partitionReader) find(ctx context.Context, start MessageID) (pulsar.Message, error) {
+// find reads from start to the message at the end, as long as one comes after another in time.
+func (r *partitionReader) find(ctx context.Context, start MessageID, patience time.Duration) (pulsar.Message, error) {
 	what := "end of " + r.partition.name
 	reader, reading, err := r.client.openSteady(ctx, r.options, start)
 	if err != nil {
@@ -282,9 +284,9 @@ func (r *partitionReader) find(ctx context.Context, start MessageID) (pulsar.Mes
 	}
 	defer reader.close()
 	for {
-		patience := time.AfterFunc(r.patience()/8, reader.stop)
+		timer := time.AfterFunc(patience, reader.stop)
 		m, err := reader.next(reading)
-		patience.Stop()
+		timer.Stop()
 		if err != nil {
 			return nil, fmt.Errorf("pulsarx: %s at %s: no whole message at %d:%d: %w",
 				what, r.client.options.URL, r.last.LedgerID(), r.last.EntryID(), err)

@@ -326,6 +326,24 @@ func TestReplayIncompleteChunks(t *testing.T) {
 	}
 }
 
+// TestReplaySlow: a broker that takes long for each message, though less than a replay waits for one, is waited for at the end too.
+func TestReplaySlow(t *testing.T) {
+	t.Parallel()
+	s := inProcess(t)
+	topic := topic(t)
+	send(t, keyed(t, s.client(t), topic), "a:1")
+	c, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: s.url, Pulsar: pulsar.ClientOptions{OperationTimeout: 8 * time.Second}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(timeout(t, 60*time.Second))
+	defer s.broker.Inject(pulsartest.Fault{Command: "MESSAGE", Topic: topic, Delay: 600 * time.Millisecond})()
+	o := pulsarx.ReplayOptions{Topics: []string{topic}, From: pulsarx.At(time.Now().Add(-time.Hour))}
+	if got := replay(t, c, o); !slices.Equal(got, []string{"a:1"}) {
+		t.Errorf("got %q", got)
+	}
+}
+
 // TestReplayCompacted: what compaction has left and what came after it, also from a saved position, and nothing where it left nothing.
 func TestReplayCompacted(t *testing.T) {
 	for name, connect := range servers {

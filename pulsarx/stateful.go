@@ -114,9 +114,9 @@ var errHandover = errors.New("pulsarx: the partition was lost")
 // moves both, so stop the job for that. Growing the input's moves keys to processors that have not seen them: their state stays with the
 // partition that they had. Do not reset the subscription either: start a new one, with a new name.
 //
-// A lost connection, a partition that moves, an output that could not be stored, and an error of the store that is Temporary make a
-// partition begin again from its checkpoint; the client's Logger hears of it. RunStateful returns the first other error of any
-// partition: of the processor, of the store, of a schema, of an output that cannot be encoded, or of connecting for the first time.
+// A lost connection, a partition that moves or cannot be had, an output that could not be stored, and an error of the store that is
+// Temporary make a partition begin again from its checkpoint; the client's Logger hears of it. RunStateful returns the first other error
+// of any partition: of the processor, of the store, of a schema, of an output that cannot be encoded, or of connecting for the first time.
 func RunStateful[In, Out any](
 	ctx context.Context, c *Client, d Decoder[In], o StatefulOptions,
 	p func(Partition) (Processor[In, Out], error), out Output[Out], s CheckpointStore,
@@ -173,7 +173,7 @@ func (j *job[In, Out]) run(ctx context.Context) error {
 			if name = fullTopic(name); !j.running[name] {
 				j.running[name] = true
 				wait.Go(func() {
-					if err := j.own(owning, name); err != nil {
+					if err := j.own(owning, name, !first); err != nil {
 						fail(err)
 					}
 				})
@@ -193,10 +193,9 @@ func (j *job[In, Out]) run(ctx context.Context) error {
 	return err
 }
 
-// own has a partition again and again, whenever the broker gives it to this process.
-func (j *job[In, Out]) own(ctx context.Context, name string) error {
+// own has a partition again and again, whenever the broker gives it to this process. Whether it was connected is what unconnected asks.
+func (j *job[In, Out]) own(ctx context.Context, name string, connected bool) error {
 	const most = 5 * time.Second
-	connected := false // once at least
 	for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, most) {
 		began := time.Now()
 		err := j.turn(ctx, name, &connected)

@@ -151,6 +151,7 @@ func (j processJob) start(tb testing.TB) *exec.Cmd {
 	}
 	process := exec.CommandContext(tb.Context(), self, "-test.run=^TestStatefulProcess$")
 	process.Env = append(os.Environ(), processVariable+"="+string(text))
+	process.Stdout, process.Stderr = tb.Output(), tb.Output()
 	if err := process.Start(); err != nil {
 		tb.Fatal(err)
 	}

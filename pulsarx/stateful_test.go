@@ -8,6 +8,7 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -73,23 +74,29 @@ func deduplicating(tb testing.TB, c *pulsarx.Client) string {
 	return "persistent://" + namespace + "/"
 }
 
-// outputs are the values of a topic, by key.
+// outputs are the values of a topic, by key, as soon as the broker gives them.
 func outputs(tb testing.TB, c *pulsarx.Client, topic string) map[string][]string {
 	tb.Helper()
-	got := map[string][]string{}
 	ctx, cancel := context.WithTimeout(tb.Context(), 60*time.Second)
 	defer cancel()
-	err := pulsarx.Replay(ctx, c, pulsarx.String(), pulsarx.ReplayOptions{Topics: []string{topic}},
-		func(_ context.Context, batch []pulsarx.Message[string]) error {
-			for _, m := range batch {
-				got[m.Key] = append(got[m.Key], m.Value)
-			}
-			return nil
-		})
-	if err != nil && !errors.Is(err, pulsarx.ErrNoTopic) {
-		tb.Fatal(err)
+	for {
+		got := map[string][]string{}
+		err := pulsarx.Replay(ctx, c, pulsarx.String(), pulsarx.ReplayOptions{Topics: []string{topic}},
+			func(_ context.Context, batch []pulsarx.Message[string]) error {
+				for _, m := range batch {
+					got[m.Key] = append(got[m.Key], m.Value)
+				}
+				return nil
+			})
+		switch {
+		case err == nil, errors.Is(err, pulsarx.ErrNoTopic):
+			return got
+		case ctx.Err() != nil:
+			tb.Fatal(err)
+		}
+		tb.Log(err) // of a broker that is busy, or moves the topic
+		time.Sleep(100 * time.Millisecond)
 	}
-	return got
 }
 
 func count(m map[string][]string) (n int) {
@@ -369,6 +376,49 @@ func TestStatefulFaults(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestStatefulRefused: once a job runs, a partition that the broker refuses, one that comes back or a new one, is asked for again.
+func TestStatefulRefused(t *testing.T) {
+	s := inProcess(t)
+	c := s.client(t)
+	for name, happens := range map[string]func(in string){
+		"moved": func(in string) {
+			if err := c.Admin(t.Context(), http.MethodPut, adminPath(in, "/unload"), nil, nil); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"grown": func(in string) { setPartitions(t, s, http.MethodPost, in, 2) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			namespace := deduplicating(t, c)
+			in, out := namespace+"in", namespace+"out"
+			createPartitions(t, c, in, 1)
+			store, err := pulsarx.NewDirStore(t.TempDir())
+			if err != nil {
+				t.Fatal(err)
+			}
+			values := []string{"a:0", "b:1", "c:2", "d:3", "e:4", "f:5", "g:6", "h:7"} // each of a key of its own: growing moves keys
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			done := make(chan error, 1)
+			go func() {
+				done <- pulsarx.RunStateful(ctx, c, pulsarx.String(),
+					pulsarx.StatefulOptions{Topic: in, Subscription: "counts", Discovery: 20 * time.Millisecond}, newCounts,
+					pulsarx.Output[string]{Codec: pulsarx.String(), Producer: pulsarx.ProducerOptions[string]{Topic: out, Key: keyOf}}, store)
+			}()
+			sendAll(t, keyed(t, c, in), values[:2])
+			equalOutputs(t, c, out, clean(values[:2]))
+			defer s.broker.Inject(pulsartest.Fault{Command: "SUBSCRIBE", Topic: in, Count: 3, Error: "ServiceNotReady"})()
+			happens(in)
+			sendAll(t, keyed(t, c, in), values[2:])
+			equalOutputs(t, c, out, clean(values))
+			stop()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }
 

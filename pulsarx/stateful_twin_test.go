@@ -33,7 +33,8 @@ func TestStatefulTwin(t *testing.T) {
 				defer func() { kill(processes...) }()
 				equalOutputs(t, c, j.Namespace+"out", clean(values[:200]))
 				unlock := lockFolder(t, j.Dir)
-				freeze(t, twin, syscall.SIGSTOP)
+				signal(t, twin, syscall.SIGSTOP)
+				awaitStop(t, twin)
 				unlock()
 				sendAll(t, p, values[200:400]) // which the broker sends to the frozen one
 				var topics []string            // those of checkpoints too, in the midst of a save perhaps
@@ -47,7 +48,7 @@ func TestStatefulTwin(t *testing.T) {
 				}
 				processes = append(processes, j.start(t))
 				equalOutputs(t, c, j.Namespace+"out", clean(values[:400]))
-				freeze(t, twin, syscall.SIGCONT)
+				signal(t, twin, syscall.SIGCONT)
 				sendAll(t, p, values[400:])
 				equalOutputs(t, c, j.Namespace+"out", clean(values))
 			})
@@ -55,10 +56,23 @@ func TestStatefulTwin(t *testing.T) {
 	}
 }
 
-func freeze(t *testing.T, process *exec.Cmd, how syscall.Signal) {
+func signal(t *testing.T, process *exec.Cmd, what syscall.Signal) {
 	t.Helper()
-	if err := process.Process.Signal(how); err != nil {
+	if err := process.Process.Signal(what); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// awaitStop waits until all threads of a process stand still, which takes some time on a busy machine.
+func awaitStop(t *testing.T, process *exec.Cmd) {
+	t.Helper()
+	var status syscall.WaitStatus
+	err := error(syscall.EINTR)
+	for errors.Is(err, syscall.EINTR) {
+		_, err = syscall.Wait4(process.Process.Pid, &status, syscall.WUNTRACED, nil)
+	}
+	if err != nil || !status.Stopped() {
+		t.Fatalf("the process has not stopped: %v, %#x", err, status)
 	}
 }
 

@@ -62,9 +62,9 @@ func (o TopicStoreOptions) validate(c *Client) error {
 // state. It is safe for concurrent use, by several processes too.
 //
 // Each name has a topic of its own, made when it is first used, with Pulsar's own subscription for compaction, which keeps it from being
-// trimmed. A checkpoint, of any size, is streamed to it in chunks, with a few of them in memory. Save and Claim hold the topic meanwhile, as its
-// exclusive producer, and wait up to two minutes for another holder; the broker lets nothing in that such a producer sends when its
-// connection is lost. A checkpoint counts when all of it is there: a crash between two chunks leaves the one before.
+// trimmed. A checkpoint, of any size, is streamed to it in chunks, with a few of them in memory. Save and Claim hold the topic
+// meanwhile, as its exclusive producer, and wait up to two minutes for another holder; the broker lets nothing in that such a producer
+// sends when its connection is lost. A checkpoint counts when all of it is there: a crash between two chunks leaves the one before.
 //
 // What checkpoints were replaced is garbage until the topic is compacted (CompactAfter), and takes disk until the broker closes the
 // ledgers that it is in, some ten minutes to hours after: a checkpoint of 100 MB every 10 s writes 36 GB an hour, so choose

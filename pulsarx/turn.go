@@ -103,7 +103,7 @@ func (e connectionError) Unwrap() error { return e.error }
 func (connectionError) Temporary() bool { return true }
 
 func isConnection(err error) bool {
-	return errors.As(err, new(connectionError)) && !errors.Is(err, ErrIncompatibleSchema)
+	return errors.As(err, new(connectionError)) && !errors.Is(err, ErrIncompatibleSchema) && !errors.Is(err, ErrClosed)
 }
 
 // worker is a partition's processor and its output, while the partition is ours.

@@ -157,7 +157,13 @@ func (e *engine) destroy() error {
 }
 
 func (e *engine) openTokenizer() (err error) {
-	e.tokenizer, err = e.folder.loadTokenizer()
+	var more bool
+	if e.tokenizer, err = e.folder.loadTokenizer(); err == nil {
+		more, err = e.folder.addTokens(e.tokenizer)
+	}
+	if err == nil && more {
+		e.tokenizer, err = e.folder.loadTokenizer()
+	}
 	if errors.Is(err, tokenizer.ErrUnsupported) {
 		return fmt.Errorf("%w: %w", ErrUnsupported, err)
 	}

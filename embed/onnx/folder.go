@@ -24,7 +24,8 @@ type folder struct {
 	transformer   string // the folder with the files of the transformer
 	graph         string // path of the ONNX file, of model.safetensors or of its index
 	tokenizer     string // path of tokenizer.json, or of vocab.txt
-	composed      []byte // the tokenizer.json that is made of vocab.txt
+	composed      []byte // the tokenizer.json that is made of vocab.txt, or of one with more added tokens
+	added         []addedToken
 	pooling       Pooling
 	layers        []layer // behind the pooling
 	normalize     bool    // behind the layers
@@ -80,7 +81,7 @@ func readFolder(dir, file string) (folder, error) {
 	} else if !info.Mode().IsRegular() {
 		return folder{}, fmt.Errorf("%w: %s: not a regular file", ErrModel, f.tokenizer)
 	}
-	for _, read := range []func(string) error{f.readSentenceConfig, f.readTokenizerConfig, f.readConfig, f.checkFlags} {
+	for _, read := range []func(string) error{f.readSentenceConfig, f.readTokenizerConfig, f.readConfig, f.checkFlags, f.checkPrefix, f.readAdded} {
 		if err := read(transformer); err != nil {
 			return folder{}, err
 		}
@@ -403,8 +404,10 @@ func exists(path string) bool {
 const maxConfig = 16 << 20
 
 // readJSON answers false where there is no such file.
-func readJSON(path string, to any) (bool, error) {
-	b, err := readFile(path, maxConfig)
+func readJSON(path string, to any) (bool, error) { return readJSONUpTo(maxConfig, path, to) }
+
+func readJSONUpTo(most int64, path string, to any) (bool, error) {
+	b, err := readFile(path, most)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

@@ -78,6 +78,12 @@ func TestReadFolder(t *testing.T) {
 			folder: base.with("sentence_bert_config.json", textOutput("last_hidden_state")).with("1_Pooling/config.json", files{"pooling_mode_mean_tokens": false, "pooling_mode": []string{"mean"}}),
 			want:   folder{pooling: Mean, limit: 16},
 		},
+		"a space before": {
+			folder: base.with("tokenizer.json", byteLevel(true)).with("tokenizer_config.json", files{"tokenizer_class": "RobertaTokenizerFast", "add_prefix_space": true}), want: folder{pooling: Mean, limit: 16},
+		},
+		"a space before, of a class that is silent": {
+			folder: base.with("tokenizer.json", byteLevel(true)).with("tokenizer_config.json", files{"tokenizer_class": "PreTrainedTokenizerFast"}), want: folder{pooling: Mean, limit: 16},
+		},
 		"flags of a class that has none": {folder: base.with("tokenizer_config.json", files{"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": false}), want: folder{pooling: Mean, limit: 16}},
 		"DistilBERT's size":              {folder: base.with("config.json", files{"hidden_size": nil, "dim": testDims}), want: folder{pooling: Mean, limit: 16}},
 	}
@@ -110,6 +116,11 @@ func textOutput(name string) files {
 		"transformer_task": "feature-extraction", "module_output_name": "token_embeddings",
 		"modality_config": files{"text": files{"method": "forward", "method_output_name": name}},
 	}
+}
+
+// byteLevel is what a tokenizer.json has that puts a space before a text, or not.
+func byteLevel(prefix bool) files {
+	return files{"pre_tokenizer": files{"type": "ByteLevel", "add_prefix_space": prefix, "trim_offsets": true, "use_regex": true}}
 }
 
 func TestReadFolderErrors(t *testing.T) {
@@ -164,6 +175,13 @@ func TestReadFolderErrors(t *testing.T) {
 		},
 		"other accents": {
 			folder: base.with("tokenizer_config.json", files{"tokenizer_class": "MPNetTokenizer", "tokenize_chinese_chars": false}), err: ErrModel, says: "tokenize_chinese_chars is false",
+		},
+		"a space before by default": {
+			folder: base.with("tokenizer.json", byteLevel(true)).with("config.json", files{"model_type": "roberta"}), err: ErrModel, says: "add_prefix_space is false (or so",
+		},
+		"no space before": {
+			folder: base.with("tokenizer.json", byteLevel(false)).with("tokenizer_config.json", files{"tokenizer_class": "PreTrainedTokenizerFast", "add_prefix_space": true}),
+			err:    ErrModel, says: "add_prefix_space is true",
 		},
 		"no pooling":        {folder: modules("Transformer", "Normalize"), err: ErrUnsupported, says: "Normalize"},
 		"a CLIP model":      {folder: modules("CLIPModel"), err: ErrUnsupported, says: "CLIPModel"},

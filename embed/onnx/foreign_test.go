@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -105,15 +104,10 @@ func (f foreign) model(r *rand.Rand) []byte {
 }
 
 // TestForeign runs random graphs as TensorFlow, Keras and makers of small devices export them, with fixed sizes, int32, other names and
-// without a mask, and compares with onnxruntime in Python. TIDEMARK_SEED gives the seed of a run that failed.
+// without a mask, and compares with onnxruntime in Python.
 func TestForeign(t *testing.T) {
 	t.Parallel()
-	seed, err := strconv.ParseUint(os.Getenv("TIDEMARK_SEED"), 10, 64)
-	if err != nil {
-		seed = rand.Uint64N(1e9)
-	}
-	t.Logf("TIDEMARK_SEED=%d", seed)
-	r := rand.New(rand.NewPCG(seed, 0))
+	r := rand.New(rand.NewPCG(servicetest.Seed(t), 0))
 	texts := append([]string{"", "the red cup", "sea", strings.Repeat("blue lamp of the sea ", 8), "unknown words", "green"}, words(8)...)
 	list, err := json.Marshal(texts)
 	if err != nil {

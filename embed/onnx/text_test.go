@@ -220,6 +220,56 @@ func TestCutLeft(t *testing.T) {
 	}
 }
 
+// TestAddedTokens: what the files beside tokenizer.json add to its tokens is found in texts, as in transformers, or an error where it has no
+// such token.
+func TestAddedTokens(t *testing.T) {
+	whole := lookupFolder()
+	added := testTokenizer()["added_tokens"].([]any)
+	folder := whole.with("tokenizer.json", files{"added_tokens": added[:4]}) // without [MASK]
+	token := func(content string) files {
+		return files{"content": content, "special": true, "single_word": false, "lstrip": false, "rstrip": false, "normalized": false}
+	}
+	for name, test := range map[string]struct {
+		folder files
+		says   string // empty: it has [MASK]
+	}{
+		"in tokenizer.json":       {folder: whole},
+		"a decoder":               {folder: folder.with("tokenizer_config.json", files{"added_tokens_decoder": files{"4": token("[MASK]")}})},
+		"a special token":         {folder: folder.with("tokenizer_config.json", files{"mask_token": "[MASK]"})},
+		"one of several":          {folder: folder.with("tokenizer_config.json", files{"additional_special_tokens": []any{"[PAD]", token("[MASK]")}})},
+		"one by its name":         {folder: folder.with("tokenizer_config.json", files{"extra_special_tokens": files{"hole_token": "[MASK]"}})},
+		"a map":                   {folder: folder.with("special_tokens_map.json", files{"mask_token": token("[MASK]"), "bos_token": nil})},
+		"ids":                     {folder: folder.with("added_tokens.json", files{"[MASK]": 4})},
+		"ids and a map":           {folder: folder.with("added_tokens.json", files{"[MASK]": 4}).with("special_tokens_map.json", files{"mask_token": "[MASK]"})},
+		"beside vocab.txt":        {folder: whole.with("tokenizer.json", nil).with("vocab.txt", []byte(strings.Join(testVocabulary, "\n")+"\n")).with("added_tokens.json", files{"[MASK]": 4})},
+		"a decoder's new one":     {folder: whole.with("tokenizer_config.json", files{"added_tokens_decoder": files{"99": token("<x>")}}), says: `no token "<x>"`},
+		"a new special token":     {folder: whole.with("tokenizer_config.json", files{"pad_token": "<x>"}), says: `no token "<x>"`},
+		"a map's new one":         {folder: whole.with("special_tokens_map.json", files{"sep_token": token("<x>")}), says: `no token "<x>"`},
+		"a new id":                {folder: whole.with("added_tokens.json", files{"<x>": 99}), says: `no token "<x>"`},
+		"a decoder's other id":    {folder: whole.with("tokenizer_config.json", files{"added_tokens_decoder": files{"3": token("[MASK]")}}), says: `id 4, and the files beside it say 3`},
+		"another id":              {folder: whole.with("added_tokens.json", files{"[MASK]": 5}), says: `id 4, and the files beside it say 5`},
+		"beside vocab.txt, a new": {folder: whole.with("tokenizer.json", nil).with("vocab.txt", []byte(strings.Join(testVocabulary, "\n")+"\n")).with("added_tokens.json", files{"<x>": 99}), says: `no token "<x>"`},
+		"no ids":                  {folder: whole.with("added_tokens.json", []byte("[]")), says: "added_tokens.json"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.says != "" {
+				if _, err := NewText(t.Context(), TextOptions{Dir: test.folder.write(t)}); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), test.says) {
+					t.Errorf("error %v, want one that says %s", err, test.says)
+				}
+				return
+			}
+			model := open(t, TextOptions{Dir: test.folder.write(t)})
+			if in, err := model.encode(t.Context(), "red [MASK] cup", 0); err != nil || len(in) != 1 || !slices.Equal(in[0].ids, []int32{clsID, redID, 4, cupID, sepID}) {
+				t.Errorf("%v, error %v", in, err)
+			}
+		})
+	}
+	without := open(t, TextOptions{Dir: folder.write(t)}).Model().Fingerprint
+	if with := open(t, TextOptions{Dir: folder.with("tokenizer_config.json", files{"mask_token": "[MASK]"}).write(t)}).Model().Fingerprint; with == without {
+		t.Error("the fingerprint does not change with a token that is added")
+	}
+}
+
 // Empty and blank texts have the vector of [CLS] [SEP].
 func TestEmptyTexts(t *testing.T) {
 	text := open(t, TextOptions{})

@@ -69,7 +69,7 @@ func (f *folder) checkFlags(dir string) error {
 			Chinese bool   `json:"handle_chinese_chars"`
 		} `json:"normalizer"`
 	}
-	if _, err := readJSON(f.tokenizer, &file); err != nil {
+	if _, err := readJSONUpTo(maxTokenizer, f.tokenizer, &file); err != nil {
 		return err
 	}
 	has := file.Normalizer
@@ -89,6 +89,41 @@ func (f *folder) checkFlags(dir string) error {
 			return fmt.Errorf("%w: %s: %s is %t (or so by default, for a %s), but the normalizer in %s has %t",
 				ErrModel, path, flag.name, flag.said, said.Class, f.tokenizer, flag.has)
 		}
+	}
+	return nil
+}
+
+// prefixClasses are transformers' tokenizers whose ByteLevel puts a space before a text where tokenizer_config.json says so, and else not.
+var prefixClasses = map[string]string{
+	"roberta": "RobertaTokenizer", "gpt2": "GPT2Tokenizer", "bart": "BartTokenizer", "longformer": "LongformerTokenizer", "deberta": "DebertaTokenizer",
+}
+
+// checkPrefix is [folder.checkFlags] for the space before a text. What is said counts for any class, as before transformers 5.
+func (f *folder) checkPrefix(dir string) error {
+	said := struct {
+		Class  string `json:"tokenizer_class"`
+		Prefix *bool  `json:"add_prefix_space"`
+	}{Class: prefixClasses[f.architecture]}
+	path := filepath.Join(dir, "tokenizer_config.json")
+	if _, err := readJSON(path, &said); err != nil {
+		return err
+	}
+	heeds := slices.Contains(slices.Collect(maps.Values(prefixClasses)), strings.TrimSuffix(said.Class, "Fast"))
+	if said.Prefix == nil && !heeds || filepath.Base(f.tokenizer) == vocabularyFile {
+		return nil
+	}
+	var file struct {
+		PreTokenizer struct {
+			Type   string `json:"type"`
+			Prefix bool   `json:"add_prefix_space"`
+		} `json:"pre_tokenizer"`
+	}
+	if _, err := readJSONUpTo(maxTokenizer, f.tokenizer, &file); err != nil {
+		return err
+	}
+	want, has := said.Prefix != nil && *said.Prefix, file.PreTokenizer
+	if has.Type == "ByteLevel" && has.Prefix != want {
+		return fmt.Errorf("%w: %s: add_prefix_space is %t (or so by default), but the pre_tokenizer in %s has %t", ErrModel, path, want, f.tokenizer, has.Prefix)
 	}
 	return nil
 }

@@ -367,7 +367,7 @@ func (l *loader) decoder(place string, raw json.RawMessage) {
 func (l *loader) addedTokens(t *parts, raws []json.RawMessage) {
 	next := int32(t.model.size())
 	byID := map[int32]addedToken{}
-	byContent := map[string]int32{}
+	t.ids = map[string]int32{}
 	var order []int32
 	for i, raw := range raws {
 		o := l.object(fmt.Sprintf("added_tokens[%d]", i), raw)
@@ -381,7 +381,7 @@ func (l *loader) addedTokens(t *parts, raws []json.RawMessage) {
 		if a.content == "" {
 			continue
 		}
-		id, known := byContent[a.content]
+		id, known := t.ids[a.content]
 		if !known {
 			if id = t.model.id([]rune(a.content)); id == none {
 				id = next
@@ -389,7 +389,7 @@ func (l *loader) addedTokens(t *parts, raws []json.RawMessage) {
 			}
 		}
 		a.id = id
-		byContent[a.content] = id
+		t.ids[a.content] = id
 		if _, again := byID[id]; !again {
 			order = append(order, id)
 		}

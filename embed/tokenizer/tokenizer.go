@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"slices"
 	"sync"
 )
 
@@ -45,8 +44,9 @@ type Tokenizer struct {
 // parts are what a file asks for.
 type parts struct {
 	raw, normalized addedTokens
-	normalizer      normalizer   // nil: none
-	preTokenizer    preTokenizer // nil: none, a text is one word
+	ids             map[string]int32 // of added tokens
+	normalizer      normalizer       // nil: none
+	preTokenizer    preTokenizer     // nil: none, a text is one word
 	model           model
 	templates       templates
 	trim            trimming
@@ -331,10 +331,8 @@ func (t *Tokenizer) piece(chars []char, most int, s *scratch) error {
 
 // ID returns the id of a token, such as "[PAD]": an added token's, or the model's.
 func (t *Tokenizer) ID(token string) (id int32, ok bool) {
-	for _, a := range slices.Concat(t.raw.tokens, t.normalized.tokens) {
-		if a.content == token {
-			return a.id, true
-		}
+	if id, ok = t.ids[token]; ok {
+		return id, true
 	}
 	id = t.model.id([]rune(token))
 	return id, id != none

@@ -481,15 +481,9 @@ func (g *pairMaker) pair(t *testing.T) pair {
 	return p
 }
 
-// TestReference compares with what Avro for Java reads of random data with random pairs of schemas. TIDEMARK_SEED gives the seed of a
-// run that failed.
+// TestReference compares with what Avro for Java reads of random data with random pairs of schemas.
 func TestReference(t *testing.T) {
-	seed, err := strconv.ParseUint(os.Getenv("TIDEMARK_SEED"), 10, 64)
-	if err != nil {
-		seed = rand.Uint64N(1e9)
-	}
-	t.Logf("TIDEMARK_SEED=%d", seed)
-	g := &pairMaker{Rand: rand.New(rand.NewPCG(seed, 1))}
+	g := &pairMaker{Rand: rand.New(rand.NewPCG(servicetest.Seed(t), 1))}
 	var pairs []pair
 	var lines bytes.Buffer
 	for len(pairs) < 5000 {
