@@ -65,7 +65,7 @@ func recordProducts(t *testing.T, least int) []message {
 	execute(ctx, t, database, "recording/changes.sql")
 	var all []message
 	for {
-		waiting, stop := context.WithCancel(ctx)
+		waiting, stop := ctx, context.CancelFunc(func() {})
 		if len(all) >= least {
 			waiting, stop = context.WithTimeout(ctx, quiet)
 		}

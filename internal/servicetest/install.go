@@ -12,9 +12,11 @@ import (
 // attempts is how often an installation is tried, with pauses of a second, two, four ... between: registries break off at times.
 const attempts = 6
 
-// install returns the folder name of the cache. Where it is not there the command of fill makes it, or the test is skipped by what it needs,
-// as Env says. Tests that want the same at once, also of different packages, wait for the one that makes it; the folder is there whole or
-// not at all.
+const unfinished = ".installing-*" // folders that are being made, beside those that are there
+
+// install returns the folder name of the cache. Where it is not there the command of fill makes it, or the test is skipped by what it
+// needs, as Env says. Tests that want folders of one kind at once, also of different packages, make them one after the other, each once; a
+// folder is there whole or not at all.
 func install(tb testing.TB, name, what string, fill func(work string) *exec.Cmd) string {
 	tb.Helper()
 	folder := filepath.Join(cacheFolder(tb), name)
@@ -49,9 +51,17 @@ func install(tb testing.TB, name, what string, fill func(work string) *exec.Cmd)
 	return folder
 }
 
-// makeFolder has the command of fill make a folder beside the one that is wanted, and renames it.
+// makeFolder has the command of fill make a folder beside the one that is wanted, and renames it. Nobody else does so now: what there is of
+// such folders a killed process has left.
 func makeFolder(folder string, fill func(work string) *exec.Cmd) (out []byte, err error) {
-	work, err := os.MkdirTemp(filepath.Dir(folder), ".installing-*")
+	left, err := filepath.Glob(filepath.Join(filepath.Dir(folder), unfinished))
+	for _, work := range left {
+		err = errors.Join(err, os.RemoveAll(work))
+	}
+	if err != nil {
+		return nil, err
+	}
+	work, err := os.MkdirTemp(filepath.Dir(folder), unfinished)
 	if err != nil {
 		return nil, err
 	}
