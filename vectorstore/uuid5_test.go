@@ -92,7 +92,7 @@ func TestUUID5Random(t *testing.T) {
 // TestUUID5Fresh compares with ids that Weaviate's client makes now, of keys of a seed.
 func TestUUID5Fresh(t *testing.T) {
 	t.Parallel()
-	seed := servicetest.Seed(t)
+	seed := servicetest.FreshSeed(t)
 	var cases []uuid5Case
 	out := servicetest.Python(t, []string{"weaviate-client==4.24.1"}, "testdata/uuid5.py", strconv.FormatUint(seed, 10))
 	if err := json.Unmarshal(out, &cases); err != nil {

@@ -17,7 +17,7 @@ import (
 // trains, in the layouts that are in use, and random models with random parts around.
 func TestFresh(t *testing.T) {
 	t.Parallel()
-	seed := strconv.FormatUint(servicetest.Seed(t), 10)
+	seed := strconv.FormatUint(servicetest.FreshSeed(t), 10)
 	for _, run := range []struct {
 		script, size string
 		least        int // files
