@@ -90,20 +90,19 @@ func (f *folder) addSpecial(value any) {
 }
 
 // addTokens puts those of them that tokenizer.json has as words of its model alone among its added tokens, as transformers does, and
-// reports whether there are any. What it has not, or with another id, is an error: transformers would make a token that the model was
-// not trained with.
+// reports whether there are any. One that is said to have an id which it has not there is an error. A special token that only is named, and
+// that tokenizer.json has not, is left out: transformers gives it an id for which the model has no vector.
 func (f *folder) addTokens(t *tokenizer.Tokenizer) (more bool, err error) {
 	var missing []any
 	last := ""
 	for _, a := range f.added {
 		id, is := t.ID(a.Content)
-		if !is {
+		switch {
+		case !is && a.ID >= 0:
 			return false, fmt.Errorf("%s has no token %.100q, which the files beside it name: let transformers save it again", f.tokenizer, a.Content)
-		}
-		if a.ID >= 0 && a.ID != id {
+		case is && a.ID >= 0 && a.ID != id:
 			return false, fmt.Errorf("%s has token %.100q with id %d, and the files beside it say %d", f.tokenizer, a.Content, id, a.ID)
-		}
-		if a.Content != last && !finds(t, a.Content, id) {
+		case is && a.Content != last && !finds(t, a.Content, id):
 			a.ID, last = id, a.Content
 			missing = append(missing, a)
 		}

@@ -34,8 +34,8 @@
 //
 // A folder that asks for more than this package does (another pooling, another module, another input, no output but logits or
 // pooler_output) is ErrUnsupported, and one that lacks a file or contradicts itself (as where tokenizer_config.json, or what it leaves
-// out, overrides tokenizer.json in transformers: do_lower_case, add_prefix_space and their like, or names a token that tokenizer.json has
-// not) is ErrModel: never a guess.
+// out, overrides tokenizer.json in transformers: do_lower_case, add_prefix_space and their like, or gives a token an id that it has not
+// there) is ErrModel: never a guess.
 //
 // The tokenizer is that of tokenizer.json, or the one that transformers makes of a vocab.txt of BERT or DistilBERT where there is none. Words
 // of it that tokenizer_config.json, or before it special_tokens_map.json and added_tokens.json, name as tokens are found whole in texts, as in
