@@ -34,15 +34,16 @@ var ways = []struct {
 // a second of NAME in its better setting ours are, by the clock, and cpu-x-NAME the same of processor time, which a busy machine disturbs
 // less; latency-of-NAME is our median time of a call as a part of theirs.
 //
-// On two CPUs of an AMD EPYC with AVX-512 VNNI, beside other work, in the better setting of everybody: times of onnxruntime by the clock, and
-// in brackets by processor time on a thread a run.
+// On two CPUs of an AMD EPYC with AVX-512 VNNI, in the better setting of everybody: times of onnxruntime by the clock in three runs (in int8
+// two, since the third met other work), and in brackets by processor time on a thread a run.
 //
-//	        batches      1 caller    8 callers    64 callers
-//	fp32  2.0 (2.0)     1.2 (1.3)    1.6 (1.6)     1.9 (1.9)
-//	int8  4.0 (4.0)     2.4 (3.1)    3.8 (3.7)     3.7 (3.7)
+//	            batches          1 caller         8 callers        64 callers
+//	fp32  1.9-2.1 (2.0)    1.2-1.3 (1.3)    1.6-1.8 (1.8)     1.7-2.2 (2.0)
+//	int8  3.7-3.8 (3.9)    2.6-2.8 (3.2)    3.5-4.1 (3.7)     3.6-3.8 (3.8)
 //
-// A single text's median latency in fp32 was 0.77 of onnxruntime's, whose threads spin, and 0.42 in int8. Tokenizing took 0.04 to 0.13 % of
-// the time, and 67 to 76 % of the peak was reached in batches of fp32 and with 64 callers on a thread a run. An earlier run, before texts
+// A single text's median latency in fp32 was 0.70 to 0.78 of onnxruntime's, whose threads spin, and 0.36 in int8; the mean, which is what texts
+// a second go by, gains less, since long texts cost both what their operations do. Tokenizing took 0.04 to 0.13 % of the time, and 67 to
+// 76 % of the peak was reached in batches of fp32 and with 64 callers on a thread a run. An earlier run, before texts
 // alone had a graph of their own, with sentence-transformers on ONNX Runtime and on torch: 1.7 and 3.4 times in batches of fp32, 1.2 and
 // 4.1 with one caller, 1.8 and 5.1 with 8, 2.2 and 8.9 with 64.
 //

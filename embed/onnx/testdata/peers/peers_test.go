@@ -31,9 +31,9 @@ import (
 //
 // Its dependency tiktoken-rs comes by git there; version 0.9 of crates.io does as well. The library was built that way for the figures below.
 //
-// One run on two CPUs of an AMD EPYC with AVX-512 VNNI, beside other work, so by processor time: in fp32 2.1 times ort in batches, 1.3 with
-// one caller, 1.8 with 8 and 2.2 with 64; in int8 4.1, 3.6, 3.7 and 4.1 times. The backend go pads to 128 tokens; ours was 43 and 51 times
-// it in fp32, 85 and 144 times in int8, in batches and with one caller.
+// Two runs on two CPUs of an AMD EPYC with AVX-512 VNNI, by the clock: in fp32 2.1 times ort in batches, 1.1 and 1.3 with one caller, 1.4 and
+// 1.7 with 8 and 2.0 with 64; in int8 3.8 and 3.9, 2.7 and 3.2, 3.4 and 3.6, 3.1 and 3.6 times. The backend go pads to 128 tokens; in an
+// earlier run ours was 43 and 51 times it in fp32, 85 and 144 times in int8, in batches and with one caller.
 func BenchmarkHugot(b *testing.B) {
 	dir := folder(b)
 	texts := words(32)
