@@ -193,7 +193,8 @@ func (j *job[In, Out]) run(ctx context.Context) error {
 	return err
 }
 
-// own has a partition again and again, whenever the broker gives it to this process. Whether it was connected is what unconnected asks.
+// own has a partition again and again, whenever the broker gives it to this process. Where the job is connected already, a connection that
+// fails is tried again; else it is the job's error.
 func (j *job[In, Out]) own(ctx context.Context, name string, connected bool) error {
 	const most = 5 * time.Second
 	for pause := 50 * time.Millisecond; ctx.Err() == nil; pause = min(2*pause, most) {

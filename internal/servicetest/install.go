@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/tidemark-go/tidemark/internal/filelock"
 )
 
 // attempts is how often an installation is tried, with pauses of a second, two, four ... between: registries break off at times.
@@ -29,14 +31,11 @@ func install(tb testing.TB, name, what string, fill func(work string) *exec.Cmd)
 	if err := os.MkdirAll(filepath.Dir(folder), 0o755); err != nil {
 		tb.Fatal(err)
 	}
-	lock, err := os.OpenFile(filepath.Dir(folder)+".lock", os.O_CREATE|os.O_RDWR, 0o644)
-	if err == nil {
-		defer func() { _ = lock.Close() }() // which unlocks
-		err = lockFile(lock)
-	}
+	unlock, err := filelock.Lock(tb.Context(), filepath.Dir(folder)+".lock", func() { tb.Log("waiting for another test that installs " + what) })
 	if err != nil {
 		tb.Fatal(err)
 	}
+	defer unlock()
 	for attempt := 1; !there(folder); attempt++ {
 		out, err := makeFolder(folder, fill)
 		if err == nil {

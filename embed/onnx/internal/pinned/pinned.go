@@ -18,6 +18,8 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+
+	"github.com/tidemark-go/tidemark/internal/filelock"
 )
 
 // ErrPlatform says that no library is pinned for this operating system and processor.
@@ -138,7 +140,7 @@ func (c Cache) folder(ctx context.Context, b bundle) (string, error) {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return "", fmt.Errorf("cache folder: %w: set TIDEMARK_CACHE to a folder that can be written", err)
 	}
-	unlock, err := lock(ctx, dir+".lock", func() { c.say("waiting for another process that downloads " + b.name) })
+	unlock, err := filelock.Lock(ctx, dir+".lock", func() { c.say("waiting for another process that downloads " + b.name) })
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return "", fmt.Errorf("%s: %w", b.name, err)
 	}
@@ -198,7 +200,7 @@ func (c Cache) make(ctx context.Context, b bundle, dir string) (err error) {
 // removeLeftovers removes the folders of attempts that were killed. Under the lock they are nobody's, but a pip that outlived its
 // parent may still write to one: what can't be removed now stays for the next time, and misleads nobody.
 func removeLeftovers(dir string) {
-	if !locks {
+	if !filelock.Works {
 		return
 	}
 	entries, _ := os.ReadDir(filepath.Dir(dir))

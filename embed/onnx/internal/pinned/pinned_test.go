@@ -20,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemark-go/tidemark/internal/filelock"
 	"github.com/tidemark-go/tidemark/internal/leaktest"
 )
 
@@ -312,7 +313,7 @@ func TestCancel(t *testing.T) {
 		t.Errorf("left in the cache: %v", files)
 	}
 	// Who waits for another's download can leave, too.
-	unlock, err := lock(t.Context(), filepath.Join(w.cache.Dir, b.key()+".lock"), func() {})
+	unlock, err := filelock.Lock(t.Context(), filepath.Join(w.cache.Dir, b.key()+".lock"), func() {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,6 @@
 //go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
 
-package pinned
+package filelock
 
 import (
 	"context"
@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// locks says that lock keeps other processes out.
-const locks = true
+// Works says that Lock keeps others out on this system.
+const Works = true
 
-// lock takes the lock of the file at path, which the system gives back when the process ends in whatever way. It calls waiting once
+// Lock takes the lock of the file at path, which the system gives back when the process ends in whatever way. It calls waiting once
 // when another process has it. The file stays: removing it would let two processes lock two files of one name.
-func lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
+func Lock(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return nil, err
