@@ -49,10 +49,10 @@ func (w Weaviate) Start(tb testing.TB) []*WeaviateNode {
 	tb.Helper()
 	binary := Installed(tb, "weaviate-"+weaviateVersion(tb)+"/weaviate-server")
 	folder := tb.TempDir()
-	nodes, members := make([]*WeaviateNode, max(w.Nodes, 1)), make([]string, max(w.Nodes, 1))
+	count := max(w.Nodes, 1)
+	nodes, members, gossip := make([]*WeaviateNode, count), make([]string, count), make([]string, count)
 	const ports = 6 // of a node
 	first := freePorts(tb, ports*len(nodes))
-	join := "127.0.0.1:" + strconv.Itoa(first+2)
 	for i := range nodes {
 		// Raft's RPC port is taken to be the one after Raft's own when a node looks for others.
 		port := first + ports*i
@@ -60,11 +60,11 @@ func (w Weaviate) Start(tb testing.TB) []*WeaviateNode {
 		if w.Disk > 0 {
 			folder = disk(tb, w.Disk)
 		}
-		members[i] = name + ":" + strconv.Itoa(port+4)
+		members[i], gossip[i] = name+":"+strconv.Itoa(port+4), "127.0.0.1:"+strconv.Itoa(port+2)
 		nodes[i] = &WeaviateNode{
 			HTTP: "127.0.0.1:" + strconv.Itoa(port), GRPC: "127.0.0.1:" + strconv.Itoa(port+1), binary: binary, Dir: filepath.Join(folder, name),
 			env: []string{
-				"PERSISTENCE_DATA_PATH=" + filepath.Join(folder, name), "CLUSTER_HOSTNAME=" + name, "CLUSTER_JOIN=" + join,
+				"PERSISTENCE_DATA_PATH=" + filepath.Join(folder, name), "CLUSTER_HOSTNAME=" + name,
 				"GRPC_PORT=" + strconv.Itoa(port+1), "CLUSTER_GOSSIP_BIND_PORT=" + strconv.Itoa(port+2), "CLUSTER_DATA_BIND_PORT=" + strconv.Itoa(port+3),
 				"RAFT_PORT=" + strconv.Itoa(port+4), "RAFT_INTERNAL_RPC_PORT=" + strconv.Itoa(port+5),
 			},
@@ -72,15 +72,17 @@ func (w Weaviate) Start(tb testing.TB) []*WeaviateNode {
 	}
 	for _, n := range nodes {
 		// The nodes differ in their ports alone; their Raft need not be as patient as across machines.
-		n.env = append(n.env, "CLUSTER_ADVERTISE_ADDR=127.0.0.1", "CLUSTER_BIND_ADDR=127.0.0.1", "CLUSTER_IN_LOCALHOST=true",
-			"RAFT_JOIN="+strings.Join(members, ","), "RAFT_BOOTSTRAP_EXPECT="+strconv.Itoa(len(nodes)), "RAFT_TIMEOUTS_MULTIPLIER=1",
+		// One that comes back asks all of them: the others stop to look for it when it is gone for half a minute.
+		n.env = append(n.env, "CLUSTER_JOIN="+strings.Join(gossip, ","),
+			"CLUSTER_ADVERTISE_ADDR=127.0.0.1", "CLUSTER_BIND_ADDR=127.0.0.1", "CLUSTER_IN_LOCALHOST=true",
+			"RAFT_JOIN="+strings.Join(members, ","), "RAFT_BOOTSTRAP_EXPECT="+strconv.Itoa(count), "RAFT_TIMEOUTS_MULTIPLIER=1",
 			"AUTHENTICATION_ANONYMOUS_ACCESS_ENABLED=true", "DEFAULT_VECTORIZER_MODULE=none", "DISABLE_TELEMETRY=true",
 			"GO_PROFILING_DISABLE=true")
 		n.env = append(n.env, w.Env...)
 		n.Start(tb)
 		tb.Cleanup(n.Kill)
 		if n == nodes[0] && len(nodes) > 1 {
-			awaitPort(tb, join) // the others look for it once, when they start
+			awaitPort(tb, gossip[0]) // the others look for it once, when they start
 		}
 	}
 	for _, n := range nodes {
