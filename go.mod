@@ -6,6 +6,7 @@ require (
 	github.com/DataDog/sketches-go v1.4.8
 	github.com/apache/pulsar-client-go v0.21.0
 	github.com/axiomhq/hyperloglog v0.3.0
+	github.com/clipperhouse/uax29/v2 v2.7.0
 	github.com/cockroachdb/pebble/v2 v2.1.7
 	github.com/hamba/avro/v2 v2.31.0
 	github.com/jackc/pgx/v5 v5.13.0
@@ -13,7 +14,6 @@ require (
 	github.com/maypok86/otter/v2 v2.4.0
 	github.com/pierrec/lz4/v4 v4.1.22
 	github.com/redis/go-redis/v9 v9.22.0
-	github.com/rivo/uniseg v0.4.7
 	github.com/weaviate/weaviate v1.35.2
 	github.com/yalue/onnxruntime_go v1.34.0
 	go.opentelemetry.io/otel v1.46.0

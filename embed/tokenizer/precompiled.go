@@ -7,7 +7,7 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/rivo/uniseg"
+	"github.com/clipperhouse/uax29/v2/graphemes"
 )
 
 // precompiled is SentencePiece's normalizer: a double-array trie (as Darts-clone writes it) from characters, or several of them,
@@ -93,11 +93,9 @@ func (p *precompiled) normalize(t *text) {
 	}
 	f := &t.forms
 	f.changes = f.changes[:0]
-	for rest := t.bytes; len(rest) > 0 && len(f.changes) <= t.limit; {
-		size := grapheme(rest)
-		cluster := rest[:size]
-		rest = rest[size:]
-		if text, ok := p.lookup(cluster); ok && size <= maxGrapheme {
+	for clusters := graphemes.FromBytes(t.bytes); clusters.Next() && len(f.changes) <= t.limit; {
+		cluster := clusters.Value()
+		if text, ok := p.lookup(cluster); ok && len(cluster) <= maxGrapheme {
 			f.append(text, utf8.RuneCount(cluster))
 			continue
 		}
@@ -112,13 +110,4 @@ func (p *precompiled) normalize(t *text) {
 		}
 	}
 	t.transform(f.changes)
-}
-
-// grapheme returns how many bytes the grapheme cluster at the beginning of s has.
-func grapheme(s []byte) int {
-	if s[0] < utf8.RuneSelf && s[0] != '\r' && (len(s) == 1 || s[1] < utf8.RuneSelf) {
-		return 1
-	}
-	cluster, _, _, _ := uniseg.FirstGraphemeCluster(s, -1)
-	return len(cluster)
 }

@@ -156,3 +156,24 @@ func TestDecodeText(t *testing.T) {
 		}
 	}
 }
+
+// TestGraphemes: clusters are those of Unicode 17, as in the original. Where one of five bytes at most begins with a key of a charsmap, here
+// K, all of it becomes what the key does.
+func TestGraphemes(t *testing.T) {
+	p := &precompiled{units: make([]uint32, 256), texts: []byte("k\x00")}
+	p.units['K'] = 'K' | 1<<8 | 1<<10 // the value is beside it, and is the place of k
+	for given, want := range map[string]string{
+		"K": "k", "KK": "kk", "aK\n": "ak\n", "K\u0342": "k", "K\u0342\u0342K": "kk", "K\U0001612bK": "kk", "K\u1ad0": "k",
+		"K\u0342\U000113d0": "k\u0342\U000113d0", "\U000113d1K\u0342": "\U000113d1k\u0342", "\u0600K\u0342": "\u0600k\u0342", "K\u200d\u0342": "k\u200d\u0342",
+	} {
+		var x text
+		x.normalize(p, decodeText(nil, given))
+		var got []rune
+		for _, c := range x.chars {
+			got = append(got, c.r)
+		}
+		if string(got) != want {
+			t.Errorf("%+q: %+q, want %+q", given, string(got), want)
+		}
+	}
+}
