@@ -482,6 +482,8 @@ func TestRealDownload(t *testing.T) {
 	if os.Getenv("REQUIRE_SERVICES") != "1" {
 		t.Skip("downloads 107 MB: runs with REQUIRE_SERVICES=1")
 	}
+	defer func(before time.Duration) { pause = before }(pause)
+	pause = 10 * time.Second // for a registry that breaks off
 	cache := Cache{Dir: t.TempDir()}
 	for range 2 {
 		library, err := cache.Library(t.Context())

@@ -101,7 +101,7 @@ func (c Cache) attempt(ctx context.Context, pip []string, w wheel, tmp string) (
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	if err != nil {
+	if err != nil && !errors.Is(err, exec.ErrWaitDelay) { // where pip succeeded, and only what it said did not end
 		return "", fmt.Errorf("pip: %w: %s. %s", err, said.String(), byHand)
 	}
 	return w.find(dest)
