@@ -249,7 +249,7 @@ func newWeaviate(t *testing.T, changes ...func(*weaviate.Options)) *weaviate.Sto
 	options := weaviate.Options{
 		HTTP: servicetest.Env(t, "WEAVIATE_HTTP"), GRPC: servicetest.Env(t, "WEAVIATE_GRPC"),
 		Vectors:    []weaviate.Vector{{Name: textVector}, {Name: imageVector}},
-		Collection: fmt.Sprintf("SinkHistory%d_%d", time.Now().UnixNano(), rand.Uint32()),
+		Collection: fmt.Sprintf("SinkHistory%d_%d", time.Now().UnixNano(), rand.Uint32()), ConnectTimeout: time.Minute, ReadTimeout: time.Minute,
 	}
 	for _, change := range changes {
 		change(&options)

@@ -180,7 +180,7 @@ func BenchmarkLiveBesideBackfill(b *testing.B) {
 	live := fromEnv(b, "TIDEMARK_LIVE_OBJECTS", 100)
 	server := servicetest.Weaviate{}.Start(b)[0]
 	for range b.N {
-		o := Options{HTTP: server.HTTP, GRPC: server.GRPC, Collection: fmt.Sprintf("Live_%x", rand.Uint64())}
+		o := nodeOptions(server)
 		benchCollection(&o, benchDimensions)
 		bench := &besideBackfill{live: open(b, o), rows: importRows(1<<19, benchDimensions)}
 		elsewhere := open(b, o)

@@ -7,8 +7,12 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	pb "github.com/weaviate/weaviate/grpc/generated/protocol/v1"
+	"google.golang.org/grpc"
 
 	"github.com/tidemark-go/tidemark/internal/itemerror"
 	"github.com/tidemark-go/tidemark/internal/servicetest"
@@ -84,16 +88,38 @@ func checkStored(t *testing.T, s *Store, numbers []int) {
 	}
 }
 
-// importing applies mutations and calls interrupt when the server has about a quarter of them. It returns what was acknowledged.
+// interrupted passes writes on. With the one that makes objects enough it calls interrupt, and those after it wait until that is done.
+type interrupted struct {
+	pb.WeaviateClient
+	interrupt func()
+	done      chan struct{}
+	left      atomic.Int64 // objects
+}
+
+func (c *interrupted) BatchObjects(ctx context.Context, req *pb.BatchObjectsRequest, o ...grpc.CallOption) (*pb.BatchObjectsReply, error) {
+	n := int64(len(req.GetObjects()))
+	switch left := c.left.Add(-n); {
+	case left <= 0 && left+n > 0:
+		go func() {
+			c.interrupt()
+			close(c.done)
+		}()
+	case left <= 0:
+		<-c.done
+	}
+	return c.WeaviateClient.BatchObjects(ctx, req, o...)
+}
+
+// importing applies mutations and calls interrupt when a quarter of them is sent. It returns what was acknowledged.
 func importing(t *testing.T, s *Store, m []vectorstore.Mutation, interrupt func()) []int {
 	t.Helper()
-	before := count(t, s, s.collection)
-	done := make(chan error, 1)
-	go func() { done <- s.Apply(context.WithoutCancel(t.Context()), m) }()
-	for count(t, s, s.collection) < before+len(m)/4 { // by REST
-	}
-	interrupt()
-	return acknowledged(t, m, <-done)
+	c := &interrupted{WeaviateClient: s.conn.client, interrupt: interrupt, done: make(chan struct{})}
+	c.left.Store(int64(len(m) / 4))
+	s.conn.client = c
+	err := s.Apply(context.WithoutCancel(t.Context()), m)
+	s.conn.client = c.WeaviateClient
+	<-c.done
+	return acknowledged(t, m, err)
 }
 
 // TestServerRestarts kills a server in the middle of a batch and starts it again: what was not done has an error that passes, the

@@ -359,7 +359,7 @@ func TestServerQuantizes(t *testing.T) {
 		if err := s.conn.rest(t.Context(), http.MethodGet, "/v1/nodes/"+o.Collection+"?output=verbose", nil, &nodes); err != nil {
 			t.Fatal(err)
 		}
-		if nodes.Nodes[0].Shards[0].Compressed {
+		if n := nodes.Nodes; len(n) > 0 && len(n[0].Shards) > 0 && n[0].Shards[0].Compressed {
 			break
 		}
 		if !sleep(t.Context(), 50*time.Millisecond) {

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -138,7 +137,7 @@ func (i *imports) measure(b *testing.B, importers []importer, rounds int) [][]im
 
 func (i *imports) open(b *testing.B) *Store {
 	b.Helper()
-	o := Options{HTTP: i.server.HTTP, GRPC: i.server.GRPC, Collection: fmt.Sprintf("Import_%x", rand.Uint64())}
+	o := nodeOptions(i.server)
 	benchCollection(&o, i.dims)
 	o.Vectors[0].Index = i.index
 	return open(b, o)

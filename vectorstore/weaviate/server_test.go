@@ -23,12 +23,15 @@ import (
 
 func TestMain(m *testing.M) { leaktest.Main(m) }
 
+// patience bounds what a server is waited for: it is longer than a busy machine stands still.
+const patience = time.Minute
+
 // serverOptions are options for the real server and a collection of the test's own, which is dropped at its end.
 func serverOptions(tb testing.TB) Options {
 	tb.Helper()
 	o := Options{
 		HTTP: servicetest.Env(tb, "WEAVIATE_HTTP"), GRPC: servicetest.Env(tb, "WEAVIATE_GRPC"),
-		Collection: fmt.Sprintf("Test_%x", rand.Uint64()), ConnectTimeout: 30 * time.Second,
+		Collection: fmt.Sprintf("Test_%x", rand.Uint64()), ConnectTimeout: patience, ReadTimeout: patience,
 	}
 	tb.Cleanup(func() {
 		c := testConn(tb, o)
