@@ -208,6 +208,7 @@ func request(t *testing.T, method, url string) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.Close = true // or it might meet a server that closes an idle connection
 	answer, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)

@@ -224,6 +224,21 @@ func (c *Client) isClosed() bool {
 	return c.closed
 }
 
+// steady is context.WithTimeout, but for the time in which the whole process stands still: that costs a tenth of d at most.
+func steady(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	const parts = 10
+	ctx, cancel := context.WithCancelCause(ctx)
+	go func() {
+		for range parts {
+			if sleep(ctx, d/parts) != nil {
+				return
+			}
+		}
+		cancel(context.DeadlineExceeded)
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
 // bounded runs f, which takes no context and may hang, until it returns or ctx ends.
 func bounded(ctx context.Context, what string, f func()) error {
 	done := make(chan struct{})

@@ -90,7 +90,7 @@ func TestLostConsumer(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), topic) {
 			t.Errorf("Run: %v", err)
 		}
-	case <-time.After(30 * time.Second):
+	case <-time.After(60 * time.Second):
 		t.Error("Run goes on with a consumer that is closed")
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
@@ -148,4 +149,24 @@ func TestOutcomeWhileWaiting(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestSteady: a steady context ends after its time, which is its cause, and with the one it is made from.
+func TestSteady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		ctx, cancel := steady(t.Context(), 5*time.Second)
+		defer cancel()
+		<-ctx.Done()
+		if took, cause := time.Since(began), context.Cause(ctx); took != 5*time.Second || !errors.Is(cause, context.DeadlineExceeded) {
+			t.Errorf("%v after %v", cause, took)
+		}
+		parent, end := context.WithCancel(t.Context())
+		child, cancel := steady(parent, time.Second)
+		defer cancel()
+		end()
+		if <-child.Done(); !errors.Is(context.Cause(child), context.Canceled) {
+			t.Error(context.Cause(child))
+		}
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -27,7 +28,13 @@ func adminPath(topic, rest string) string {
 // TestTerminated: what is sent to a terminated topic fails with that name, long before the timeout, and so does what comes later.
 func TestTerminated(t *testing.T) {
 	t.Parallel()
-	c, topic := realPulsar(t).client(t), topic(t)
+	s, topic := realPulsar(t), topic(t)
+	var log record
+	c, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: s.url, AdminURL: s.admin, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close(timeout(t, 60*time.Second)) })
 	p := producer(t, c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic, SendTimeout: time.Minute})
 	if _, err := p.Send(t.Context(), "before"); err != nil {
 		t.Fatal(err)
@@ -35,7 +42,8 @@ func TestTerminated(t *testing.T) {
 	if err := c.Admin(t.Context(), http.MethodPost, adminPath(topic, "/terminate"), nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	time.Sleep(2 * time.Second) // on Pulsar, the client hears of it and closes its producer, which must not race with a message
+	eventually(t, "the client to hear of it", func() bool { return strings.Contains(strings.Join(log.all(), ""), "Topic was terminated") })
+	time.Sleep(time.Second) // in which it closes its producer, which must not race with a message
 	results := make(chan error, 10)
 	for range 10 {
 		p.SendAsync(t.Context(), "after", func(_ pulsarx.MessageID, err error) { results <- err })

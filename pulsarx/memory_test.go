@@ -180,10 +180,11 @@ func TestStopWithoutBroker(t *testing.T) {
 	}
 	defer func() { _ = c.Close(timeout(t, 60*time.Second)) }()
 	send(t, keyed(t, s.client(t), topic), "a:1")
-	consumer, err := pulsarx.NewConsumer(t.Context(), c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	var consumer *pulsarx.Consumer[string]
+	eventually(t, "a subscription", func() bool { // a busy machine may take longer than the client waits
+		consumer, err = pulsarx.NewConsumer(t.Context(), c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"})
+		return err == nil
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	done := make(chan error, 1)

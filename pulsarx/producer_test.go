@@ -212,13 +212,17 @@ func TestBrokerDown(t *testing.T) {
 	if n := timedOut.Load() + closed.Load() + other.Load(); n != 70 {
 		t.Errorf("%d outcomes of 70", n)
 	}
+	q, err := pulsarx.NewProducer(t.Context(), c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic + "-2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.broker.Inject(pulsartest.Fault{Command: "SEND", Topic: topic + "-2", Drop: true})
 	ctx, cancel = context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	q := producer(t, c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic + "-2"})
-	s.broker.Inject(pulsartest.Fault{Command: "SEND", Topic: topic + "-2", Delay: 200 * time.Millisecond, Count: 1})
 	if _, err := q.Send(ctx, "x"); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Send with a short context: %v", err)
 	}
+	_ = q.Close(ctx) // which has ended
 }
 
 func TestUnreachable(t *testing.T) {

@@ -16,7 +16,8 @@ import (
 
 const (
 	maxBurials  = 64 // at once
-	quietAfter  = time.Second
+	quietLook   = 500 * time.Millisecond
+	quietLooks  = 3           // in a row, at none of which anything was heard: of a process that stands still, one is in vain
 	handlerTime = time.Second // for a handler to return after its context has ended
 	drainBurst  = 256         // messages received before work is handed out
 )
@@ -91,7 +92,7 @@ func (r *run[T]) loop(ctx context.Context) error {
 	defer close(r.work)
 	lost := r.flow(ctx, handling)
 	drained := r.drain(cancel)
-	leaving, done := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	leaving, done := steady(context.WithoutCancel(ctx), stopTimeout)
 	defer done()
 	settled := r.settle(leaving)
 	r.tel.inFlight.Add(handling, -int64(r.held), r.attrs)
@@ -102,12 +103,14 @@ func (r *run[T]) loop(ctx context.Context) error {
 func (r *run[T]) flow(ctx, handling context.Context) error {
 	timer := time.NewTimer(time.Hour)
 	defer timer.Stop()
-	quiet := time.NewTicker(quietAfter)
-	defer quiet.Stop()
-	heard := true
+	look := time.NewTimer(quietLook)
+	defer look.Stop()
+	silent := 0
 	for ctx.Err() == nil { // or a result that comes with its end might be followed by more work
 		messages, wake := r.next(handling)
-		heard = heard || messages == nil
+		if messages == nil {
+			silent = 0
+		}
 		timer.Reset(wake)
 		select {
 		case <-ctx.Done():
@@ -115,16 +118,17 @@ func (r *run[T]) flow(ctx, handling context.Context) error {
 		case err := <-r.c.feed.lost:
 			return fmt.Errorf("pulsarx: the consumer of %s as %s was closed: %w", r.topic, r.c.options.Subscription, err)
 		case m := <-messages:
-			heard = true
+			silent = 0
 			r.receive(m.Message)
 		case <-timer.C:
 			if !r.acksDue.IsZero() && !time.Now().Before(r.acksDue) {
 				r.sendAllAcks()
 			}
-		case <-quiet.C:
-			r.watchGaps(heard)
+		case <-look.C:
+			silent++
+			r.watchGaps(silent < quietLooks)
 			r.unlock(time.Now())
-			heard = false
+			look.Reset(quietLook)
 		case w := <-r.results:
 			r.finish(w)
 		case b := <-r.burials:
@@ -340,7 +344,8 @@ func (r *run[T]) bury(ctx context.Context, it *item) {
 func (r *run[T]) drain(cancel context.CancelFunc) error {
 	timer := time.NewTimer(r.c.options.DrainTimeout)
 	defer timer.Stop()
-	cancelled := false
+	const parts = 10 // of handlerTime, as of steady
+	passed := 0
 	for r.running > 0 || r.burying > 0 {
 		select {
 		case w := <-r.results:
@@ -350,12 +355,12 @@ func (r *run[T]) drain(cancel context.CancelFunc) error {
 		case a := <-r.acks:
 			r.finishAck(a)
 		case <-timer.C:
-			if cancelled {
+			if passed == parts {
 				return ErrDrainTimeout
 			}
-			cancelled = true
+			passed++
 			cancel()
-			timer.Reset(handlerTime)
+			timer.Reset(handlerTime / parts)
 		}
 	}
 	return nil

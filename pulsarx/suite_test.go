@@ -194,6 +194,12 @@ func (r *record) all() []string {
 	return append([]string(nil), r.seen...)
 }
 
+// Write makes a record a log.
+func (r *record) Write(line []byte) (int, error) {
+	r.add(string(line))
+	return len(line), nil
+}
+
 func (r *record) len() int { return len(r.all()) }
 
 func quickOptions() pulsar.ClientOptions {

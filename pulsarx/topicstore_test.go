@@ -270,7 +270,8 @@ func TestTopicStoreCompaction(t *testing.T) {
 				err := pulsarx.Replay(t.Context(), c, pulsarx.Bytes(), pulsarx.ReplayOptions{Topics: []string{state}, Compacted: true},
 					func(_ context.Context, batch []pulsarx.Message[[]byte]) error { n += len(batch); return nil })
 				if err != nil {
-					t.Fatal(err)
+					t.Log(err) // of a broker that is busy
+					return -1
 				}
 				return n
 			}

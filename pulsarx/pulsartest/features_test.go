@@ -173,11 +173,11 @@ func TestDelayedDelivery(t *testing.T) {
 				start := time.Now()
 				produce(t, client, pulsar.ProducerOptions{Topic: topic, DisableBatching: true},
 					&pulsar.ProducerMessage{Payload: []byte("late"), DeliverAfter: 3 * time.Second}, &pulsar.ProducerMessage{Payload: []byte("now")})
-				if got := payloads(t, c, 1); got[0] != "now" {
-					t.Fatal(got)
-				}
-				if got := payloads(t, c, 1); got[0] != "late" || time.Since(start) < time.Second {
-					t.Fatal(got, time.Since(start))
+				for i, want := range []string{"now", "late"} { // unless the machine has stood still until both were due
+					got := payloads(t, c, 1)[0]
+					if took := time.Since(start); got == "late" && took < time.Second || got != want && took < 2*time.Second {
+						t.Fatalf("message %d is %s, after %v", i, got, took)
+					}
 				}
 			})
 		}

@@ -296,7 +296,23 @@ func (s *script) command(line string) {
 	parts := strings.SplitN(s.fill(line), " | ", 3)
 	name, command, _ := strings.Cut(parts[0], " ")
 	parts = append(parts, "", "")
+	if m := usedTopic.FindStringSubmatch(command); m != nil && s.target.broker == nil {
+		s.lookUp(m[1])
+	}
 	s.conn(name).send(s.t, command, parts[1], expand(parts[2]))
+}
+
+var usedTopic = regexp.MustCompile(`type: (?:PRODUCER|SUBSCRIBE) .* topic: "([^"]*)"`)
+
+// lookUp asks a real broker for a topic, as every client does before it uses one: what nobody has looked up since Pulsar started is served by
+// no broker.
+func (s *script) lookUp(topic string) {
+	s.t.Helper()
+	c := s.conn("lookup")
+	c.send(s.t, fmt.Sprintf(`type: LOOKUP lookupTopic { topic: %q request_id: 1 }`, topic), "", "")
+	if got := c.receive(s.t, patience); !strings.HasPrefix(got, "LOOKUP_RESPONSE") {
+		s.t.Fatalf("a lookup of %s: %s", topic, got)
+	}
 }
 
 // expand and contract write a large payload down in short.
