@@ -224,9 +224,7 @@ func (p *propertyRun) unload(t *testing.T) {
 		p.loosen(!alone)
 	}
 	p.moved, p.moving = true, true
-	if err := p.c.Admin(t.Context(), http.MethodPut, adminPath(p.topic, "/unload"), nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	unload(t, p.c, p.topic)
 }
 
 // settle waits until everything is acknowledged. Consumers that may hold what others have done are replaced before.

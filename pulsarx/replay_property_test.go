@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -53,10 +52,7 @@ func fillPartitions(tb testing.TB, s server, topic string, partitions, messages 
 			time.Sleep(20 * time.Millisecond)
 			middle = time.Now()
 			time.Sleep(20 * time.Millisecond)
-			path := adminPath(topic, "/unload") // the second half is in other ledgers
-			if err := c.Admin(tb.Context(), http.MethodPut, path, nil, nil); err != nil {
-				tb.Fatal(err)
-			}
+			unload(tb, c, topic) // the second half is in other ledgers
 		}
 		for p := range partitions {
 			for _, chunked := range []bool{false, true} {

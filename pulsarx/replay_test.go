@@ -481,10 +481,8 @@ func TestReplayTrimmed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	fill(4000)                                                                                          // more than readers prefetch
-	if err := c.Admin(t.Context(), http.MethodPut, adminPath(topic, "/unload"), nil, nil); err != nil { // which ends the ledger
-		t.Fatal(err)
-	}
+	fill(4000)          // more than readers prefetch
+	unload(t, c, topic) // which ends the ledger
 	fill(10)
 	if n := len(replay(t, c, pulsarx.ReplayOptions{Topics: []string{topic}})); n != 4010 {
 		t.Errorf("%d messages of two ledgers", n)

@@ -42,9 +42,7 @@ func TestStatefulTwin(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, topic := range topics {
-					if err := c.Admin(t.Context(), "PUT", adminPath(topic, "/unload"), nil, nil); err != nil {
-						t.Fatal(err)
-					}
+					unload(t, c, topic)
 				}
 				processes = append(processes, j.start(t))
 				equalOutputs(t, c, j.Namespace+"out", clean(values[:400]))

@@ -3,6 +3,7 @@ package pulsarx_test
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"os"
 	"strings"
 	"sync"
@@ -174,6 +175,18 @@ func eventually(tb testing.TB, what string, ok func() bool) {
 			tb.Fatalf("waited for %s in vain", what)
 		}
 	}
+}
+
+// unload makes the broker serve a topic anew. One that is busy is asked again.
+func unload(tb testing.TB, c *pulsarx.Client, topic string) {
+	tb.Helper()
+	eventually(tb, "the topic to be unloaded", func() bool {
+		err := c.Admin(tb.Context(), http.MethodPut, adminPath(topic, "/unload"), nil, nil)
+		if err != nil {
+			tb.Log(err)
+		}
+		return err == nil
+	})
 }
 
 // record is what a handler has seen.
