@@ -96,11 +96,7 @@ func TestBackpressure(t *testing.T) {
 func backlog(t *testing.T, s server, topic, subscription string, n, perBatch int) {
 	t.Helper()
 	client := bareClient(t, s)
-	keep, err := client.Subscribe(pulsar.ConsumerOptions{Topic: topic, SubscriptionName: subscription, Type: pulsar.KeyShared})
-	if err != nil {
-		t.Fatal(err)
-	}
-	keep.Close()
+	keep(t, client, topic, subscription)
 	produce(t, client, topic, n, perBatch)
 }
 

@@ -45,6 +45,7 @@ func createPartitions(tb testing.TB, c *pulsarx.Client, topic string, n int) {
 func fillPartitions(tb testing.TB, s server, topic string, partitions, messages int, rng *rand.Rand) (model [][]told, middle time.Time) {
 	tb.Helper()
 	bare, c := bareClient(tb, s), s.client(tb)
+	keep(tb, bare, topic, "keep")
 	model = make([][]told, partitions)
 	results := make(chan told, 2*messages+100)
 	for half := range 2 {

@@ -481,6 +481,7 @@ func TestReplayTrimmed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	keep(t, bareClient(t, s), topic, "keep")
 	fill(4000)          // more than readers prefetch
 	unload(t, c, topic) // which ends the ledger
 	fill(10)

@@ -61,7 +61,7 @@ func clean(values []string) map[string][]string {
 	return want
 }
 
-// deduplicating is a namespace of the test's own whose topics drop what they already have.
+// deduplicating is a namespace of the test's own whose topics drop what they already have, and keep all that they have.
 func deduplicating(tb testing.TB, c *pulsarx.Client) string {
 	tb.Helper()
 	namespace := fmt.Sprintf("public/stateful-%d-%d", os.Getpid(), time.Now().UnixNano())
@@ -69,6 +69,10 @@ func deduplicating(tb testing.TB, c *pulsarx.Client) string {
 		tb.Fatal(err)
 	}
 	if err := c.Admin(tb.Context(), "POST", "/namespaces/"+namespace+"/deduplication", true, nil); err != nil {
+		tb.Fatal(err)
+	}
+	forever := map[string]int{"retentionTimeInMinutes": -1, "retentionSizeInMB": -1}
+	if err := c.Admin(tb.Context(), "POST", "/namespaces/"+namespace+"/retention", forever, nil); err != nil {
 		tb.Fatal(err)
 	}
 	return "persistent://" + namespace + "/"

@@ -177,6 +177,16 @@ func eventually(tb testing.TB, what string, ok func() bool) {
 	}
 }
 
+// keep makes a subscription without a consumer: of a topic that has none, Pulsar drops all ledgers but the last, every two minutes.
+func keep(tb testing.TB, client pulsar.Client, topic, subscription string) {
+	tb.Helper()
+	consumer, err := client.Subscribe(pulsar.ConsumerOptions{Topic: topic, SubscriptionName: subscription, Type: pulsar.KeyShared})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	consumer.Close()
+}
+
 // unload makes the broker serve a topic anew. One that is busy is asked again.
 func unload(tb testing.TB, c *pulsarx.Client, topic string) {
 	tb.Helper()
