@@ -12,10 +12,10 @@ import (
 
 // patience is how long a goroutine may take to end after the last test: longer than a look-up or a reconnection of
 // pulsar-client-go that was under way, also on a loaded machine. A goroutine that is leaked is there for ever.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
-// Main runs the tests of a package, and ends the process with their result. Where they pass, goroutines that are left after 30
-// seconds fail them. It is what a TestMain calls.
+// Main runs the tests of a package, and ends the process with their result. Where they pass, goroutines that are left after two
+// minutes fail them. It is what a TestMain calls.
 func Main(m *testing.M, ignore ...goleak.Option) {
 	code := m.Run()
 	if code == 0 {
