@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -91,8 +92,7 @@ func checkStored(t *testing.T, s *Store, numbers []int) {
 // interrupted passes writes on. With the one that makes objects enough it calls interrupt, and those after it wait until that is done.
 type interrupted struct {
 	pb.WeaviateClient
-	interrupt func()
-	done      chan struct{}
+	interrupt func()       // once; others who call it wait for that
 	left      atomic.Int64 // objects
 }
 
@@ -100,12 +100,9 @@ func (c *interrupted) BatchObjects(ctx context.Context, req *pb.BatchObjectsRequ
 	n := int64(len(req.GetObjects()))
 	switch left := c.left.Add(-n); {
 	case left <= 0 && left+n > 0:
-		go func() {
-			c.interrupt()
-			close(c.done)
-		}()
+		go c.interrupt()
 	case left <= 0:
-		<-c.done
+		c.interrupt()
 	}
 	return c.WeaviateClient.BatchObjects(ctx, req, o...)
 }
@@ -113,12 +110,12 @@ func (c *interrupted) BatchObjects(ctx context.Context, req *pb.BatchObjectsRequ
 // importing applies mutations and calls interrupt when a quarter of them is sent. It returns what was acknowledged.
 func importing(t *testing.T, s *Store, m []vectorstore.Mutation, interrupt func()) []int {
 	t.Helper()
-	c := &interrupted{WeaviateClient: s.conn.client, interrupt: interrupt, done: make(chan struct{})}
+	c := &interrupted{WeaviateClient: s.conn.client, interrupt: sync.OnceFunc(interrupt)}
 	c.left.Store(int64(len(m) / 4))
 	s.conn.client = c
 	err := s.Apply(context.WithoutCancel(t.Context()), m)
 	s.conn.client = c.WeaviateClient
-	<-c.done
+	c.interrupt()
 	return acknowledged(t, m, err)
 }
 
