@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -286,6 +288,54 @@ func open[T any](ctx context.Context, c *Client, what string, create func() (T, 
 		return r.value, nil
 	case <-ctx.Done():
 		return opened, clientError(what, c.options.URL, context.Cause(ctx))
+	}
+}
+
+// again tries f until it succeeds, it fails for good, the client's OperationTimeout has passed, or the context ends: a topic that moves to
+// another broker, or a broker that starts, refuses for a while.
+func again[T any](ctx context.Context, c *Client, f func() (T, error)) (v T, err error) {
+	for deadline := time.Now().Add(c.options.Pulsar.OperationTimeout); ; {
+		v, err = f()
+		if err == nil || isFinal(err) || ctx.Err() != nil || time.Now().After(deadline) {
+			return v, err
+		}
+		if failed := sleep(ctx, 100*time.Millisecond); failed != nil {
+			return v, joined([]error{err, failed})
+		}
+	}
+}
+
+// twice asks again where no answer has come: what is on its way while a broker closes its topic may get none.
+func twice[T any](ask func() (T, error)) (v T, err error) {
+	if v, err = ask(); err != nil && strings.Contains(err.Error(), "request timed out") {
+		return ask()
+	}
+	return v, err
+}
+
+// isFinal tells whether another attempt would end as this one has.
+func isFinal(err error) bool {
+	for _, final := range []error{ErrClosed, ErrIncompatibleSchema, strconv.ErrSyntax, strconv.ErrRange} { // of names that are none
+		if errors.Is(err, final) {
+			return true
+		}
+	}
+	text := err.Error() // where the client says what the broker's answer was
+	return slices.ContainsFunc([]string{
+		"AuthenticationError", "AuthorizationError", "TopicNotFound", "SubscriptionNotFound", "InvalidTopicName", "Invalid topic", "Invalid short topic",
+		"TopicTerminatedError", "NotAllowedError", "UnsupportedVersionError", "ConsumerBusy", "ProducerBusy", "ConsumerAssignError",
+	}, func(answer string) bool { return strings.Contains(text, answer) })
+}
+
+// sleep waits, unless the context ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
 	}
 }
 

@@ -2,7 +2,9 @@ package pulsarx_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -116,5 +118,157 @@ func TestAckLost(t *testing.T) {
 	r.stop()
 	if n := seen.len(); n != 20 {
 		t.Errorf("%d messages handled, of 20: %v", n, seen.all())
+	}
+}
+
+// TestMovingTopic: a topic that the broker refuses a few times, as while it moves to another one, opens all the same. What is refused for
+// good fails at once, and what is refused for long fails too; both say why.
+func TestMovingTopic(t *testing.T) {
+	t.Parallel()
+	s := inProcess(t)
+	quick, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: s.url, Pulsar: quickOptions()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { quick.Close(timeout(t, 60*time.Second)) })
+	namespace := deduplicating(t, s.client(t))
+	store, err := pulsarx.NewDirStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		open     func(c *pulsarx.Client, topic string) error
+		commands string
+	}{
+		"Replay": {func(c *pulsarx.Client, topic string) error {
+			return pulsarx.Replay(t.Context(), c, pulsarx.String(), pulsarx.ReplayOptions{Topics: []string{topic}},
+				func(context.Context, []pulsarx.Message[string]) error { return nil })
+		}, "PARTITIONED_METADATA LOOKUP SUBSCRIBE GET_LAST_MESSAGE_ID"},
+		"Redrive": {func(c *pulsarx.Client, topic string) error {
+			_, err := pulsarx.Redrive(t.Context(), c, pulsarx.RedriveOptions{Topic: topic, Order: pulsarx.RedriveForced})
+			return err
+		}, "PARTITIONED_METADATA LOOKUP SUBSCRIBE GET_LAST_MESSAGE_ID"},
+		"NewConsumer": {func(c *pulsarx.Client, topic string) error {
+			consumer, err := pulsarx.NewConsumer(t.Context(), c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"})
+			if err == nil {
+				err = consumer.Close(t.Context())
+			}
+			return err
+		}, "PARTITIONED_METADATA LOOKUP SUBSCRIBE"},
+		"RunStateful": {func(c *pulsarx.Client, topic string) error {
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			return stateful(ctx, c, topic, namespace+"out", store, func(pulsarx.Partition) (pulsarx.Processor[string, string], error) {
+				return &counts{seen: map[string]int{}, fail: func(string) error { stop(); return nil }}, nil
+			})
+		}, "PARTITIONED_METADATA LOOKUP SUBSCRIBE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := s.client(t) // a refusal breaks the connections of its client
+			for command := range strings.FieldsSeq(test.commands) {
+				topic := namespace + name + command
+				p := keyed(t, c, topic)
+				send(t, p, "k:1")
+				if err := p.Close(timeout(t, 60*time.Second)); err != nil { // it would ask for the topic too
+					t.Fatal(err)
+				}
+				s.broker.Inject(pulsartest.Fault{Command: command, Topic: topic, Count: 2, Error: "ServiceNotReady"})
+				if err := test.open(c, topic); err != nil {
+					t.Errorf("%s refused twice: %v", command, err)
+				}
+				remove := s.broker.Inject(pulsartest.Fault{Command: command, Topic: topic, Error: "ServiceNotReady"})
+				if err := test.open(quick, topic); err == nil || !strings.Contains(err.Error(), topic) {
+					t.Errorf("%s refused: %v", command, err)
+				}
+				remove()
+				if command != "LOOKUP" && command != "SUBSCRIBE" { // the client repeats the others itself
+					continue
+				}
+				defer s.broker.Inject(pulsartest.Fault{Command: command, Topic: topic, Error: "AuthorizationError"})()
+				if err := test.open(c, topic); err == nil || !strings.Contains(err.Error(), topic) || !strings.Contains(err.Error(), "AuthorizationError") {
+					t.Errorf("%s refused for good: %v", command, err)
+				}
+				hits := slices.DeleteFunc(s.broker.Hits(), func(h pulsartest.Hit) bool { return h.Topic != topic || h.Fault.Error != "AuthorizationError" })
+				if len(hits) != 1 {
+					t.Errorf("%s has been sent %d times", command, len(hits))
+				}
+			}
+		})
+	}
+}
+
+// TestClosedClient: what runs when its client is closed ends, and says so.
+func TestClosedClient(t *testing.T) {
+	t.Parallel()
+	s := inProcess(t)
+	namespace := deduplicating(t, s.client(t))
+	topic := namespace + "t"
+	sendAll(t, keyed(t, s.client(t), topic), numbers(0, 50))
+	store, err := pulsarx.NewDirStore(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, work := range map[string]func(c *pulsarx.Client, working func()) error{
+		"Run": func(c *pulsarx.Client, working func()) error {
+			consumer, err := pulsarx.NewConsumer(t.Context(), c, pulsarx.String(), pulsarx.ConsumerOptions{Topics: []string{topic}, Subscription: "s"})
+			if err != nil {
+				return err
+			}
+			return consumer.Run(t.Context(), func(context.Context, []pulsarx.Message[string]) error { working(); return nil })
+		},
+		"Replay": func(c *pulsarx.Client, working func()) error {
+			return pulsarx.Replay(t.Context(), c, pulsarx.String(), pulsarx.ReplayOptions{Topics: []string{topic}, MaxBatch: 1},
+				func(context.Context, []pulsarx.Message[string]) error { working(); return nil })
+		},
+		"RunStateful": func(c *pulsarx.Client, working func()) error {
+			return stateful(t.Context(), c, topic, namespace+"out", store, func(pulsarx.Partition) (pulsarx.Processor[string, string], error) {
+				return &counts{seen: map[string]int{}, fail: func(string) error { working(); return nil }}, nil
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: s.url})
+			if err != nil {
+				t.Fatal(err)
+			}
+			closeClient := sync.OnceFunc(func() {
+				if err := c.Close(timeout(t, 60*time.Second)); err != nil {
+					t.Error(err)
+				}
+			})
+			if err := work(c, closeClient); !errors.Is(err, pulsarx.ErrClosed) {
+				t.Errorf("%v", err)
+			}
+		})
+	}
+}
+
+// TestConsumerUnused: a consumer that did not run can be closed any number of times, and does not run without a handler or a decoder.
+func TestConsumerUnused(t *testing.T) {
+	c := inProcess(t).client(t)
+	o := pulsarx.ConsumerOptions{Topics: []string{topic(t)}, Subscription: "s"}
+	consumer, err := pulsarx.NewConsumer(t.Context(), c, pulsarx.String(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	nothing := func(context.Context, []pulsarx.Message[string]) error { return nil }
+	ctx := timeout(t, 60*time.Second)
+	for closed, h := range []pulsarx.Handler[string]{nil, nothing} {
+		if err := consumer.Run(ctx, h); err == nil || errors.Is(err, pulsarx.ErrClosed) != (closed == 1) {
+			t.Errorf("closed %d times: %v", closed, err)
+		}
+		for range 2 {
+			if err := consumer.Close(ctx); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if _, err := pulsarx.NewConsumer[string](ctx, c, nil, o); err == nil {
+		t.Error("a consumer without a decoder")
+	}
+	if err := pulsarx.Replay[string](ctx, c, nil, pulsarx.ReplayOptions{Topics: o.Topics}, nothing); err == nil {
+		t.Error("a replay without a decoder")
 	}
 }

@@ -70,8 +70,9 @@ type Consumer[T any] struct {
 }
 
 // NewConsumer subscribes. The decoder may be a Codec: then its Schema is asked, so that a bad one is an error here. The schema is
-// not sent to the broker; messages are decoded with their writer's schema, whatever the broker thinks of the reader's. The error
-// of an unreachable server names its URL; it comes after ClientOptions.Pulsar.OperationTimeout, or when ctx ends.
+// not sent to the broker; messages are decoded with their writer's schema, whatever the broker thinks of the reader's. A topic
+// that the broker refuses for a while, as when it moves, is asked for again; the error of that, as of an unreachable server, comes after
+// ClientOptions.Pulsar.OperationTimeout, or when ctx ends.
 //
 // The broker sends messages from now on, up to ConsumerOptions.ReceiverQueue a partition; Run works on them.
 func NewConsumer[T any](ctx context.Context, c *Client, d Decoder[T], o ConsumerOptions) (*Consumer[T], error) {
@@ -99,6 +100,9 @@ func NewConsumer[T any](ctx context.Context, c *Client, d Decoder[T], o Consumer
 
 // checkDecoder asks a codec's schema.
 func checkDecoder(d any) (codec bool, err error) {
+	if d == nil {
+		return false, errors.New("the Decoder is nil")
+	}
 	c, ok := d.(interface{ Schema() (Schema, error) })
 	if !ok {
 		return false, nil
@@ -130,17 +134,19 @@ func checkDecoder(d any) (codec bool, err error) {
 // DrainTimeout after it. A handler that still runs then makes Run return ErrDrainTimeout. When the handlers have returned, the last
 // acknowledgements and leaving the subscription take up to 5 s: with the broker gone, Run returns an error then. Run also returns an
 // error if the broker closes the consumer for good (the topic was deleted, the permission taken away, or another consumer has held an
-// Exclusive subscription for a minute).
+// Exclusive subscription for a minute), and ErrClosed if the client is closed meanwhile.
 func (c *Consumer[T]) Run(ctx context.Context, h Handler[T]) error {
 	c.mu.Lock()
 	ran, stopped := c.ran, c.stopped
-	c.ran = true
+	c.ran = ran || !stopped && h != nil
 	c.mu.Unlock()
 	switch {
 	case ran:
 		return ErrSecondRun
 	case stopped:
 		return fmt.Errorf("pulsarx: run %s: %w", c.options.Subscription, ErrClosed)
+	case h == nil: // its panics would bury every message
+		return fmt.Errorf("pulsarx: run %s: the Handler is nil", c.options.Subscription)
 	}
 	defer close(c.finished)
 	ctx, cancel := context.WithCancel(ctx)

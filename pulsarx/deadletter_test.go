@@ -22,14 +22,16 @@ func TestAttemptsThenDeadLetter(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := connect(t)
 			c, topic := s.client(t), topic(t)
-			at := time.UnixMilli(1700000000123)
+			at, began := time.UnixMilli(1700000000123), time.Now()
 			if _, err := keyed(t, c, topic).Send(t.Context(), "k:bad", pulsarx.EventTime(at), pulsarx.Property("p", "v")); err != nil {
 				t.Fatal(err)
 			}
 			var attempts record
+			var sent pulsarx.Message[string]
 			r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{
 				Topics: []string{topic}, Subscription: "s", Backoff: quick(), DeadLetter: pulsarx.DeadLetterPolicy{MaxAttempts: 3},
 			}, func(_ context.Context, batch []pulsarx.Message[string]) error {
+				sent = batch[0]
 				attempts.add(fmt.Sprint(batch[0].Attempt))
 				return errors.New("always")
 			})
@@ -50,8 +52,10 @@ func TestAttemptsThenDeadLetter(t *testing.T) {
 					t.Errorf("%s is %q, want %q", name, props[name], want)
 				}
 			}
-			if props[pulsarx.DeadLetterMessageID] == "" {
-				t.Error("the letter has no message id")
+			l, ok := pulsarx.ParseDeadLetter(props)
+			if id := fmt.Sprintf("%d:%d:%d", sent.ID.LedgerID(), sent.ID.EntryID(), sent.ID.BatchIdx()); !ok || l.MessageID != id ||
+				!l.PublishTime.Equal(sent.PublishTime) || !l.FirstTime.After(began) || !l.LastTime.After(l.FirstTime) {
+				t.Errorf("%+v of %s", l, id)
 			}
 			if n := leftovers(t, c, topic, "s"); n != 0 {
 				t.Errorf("%d messages come again", n)

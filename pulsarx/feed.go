@@ -82,7 +82,7 @@ func newFeed(ctx context.Context, c *Client, o ConsumerOptions) (*feed, error) {
 		f.pattern, err = parsePattern(o.TopicPattern, o)
 	}
 	if err == nil {
-		err = f.discover(ctx, o.InitialPosition)
+		_, err = again(ctx, c, func() (struct{}, error) { return struct{}{}, f.discover(ctx, o.InitialPosition) })
 	}
 	if err != nil {
 		stop()
@@ -137,8 +137,7 @@ func (f *feed) discover(ctx context.Context, from InitialPosition) error {
 	var errs []error
 	found := map[string]bool{} // Topics may name a partition beside its topic
 	for _, topic := range topics {
-		partitions, err := open(ctx, f.client, "partitions of "+topic,
-			func() ([]string, error) { return f.client.pulsar.TopicPartitions(topic) }, func([]string) {})
+		partitions, err := f.client.partitions(ctx, topic)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -264,7 +263,7 @@ func (f *feed) leave(s *subscribed) {
 	s.gone = true
 }
 
-// watch learns what the client reads from its connections, and that it has given a consumer up.
+// watch learns what the client reads from its connections, and that it has given a consumer up, or was closed itself.
 type watch struct {
 	feed *feed
 	s    *subscribed
@@ -277,6 +276,9 @@ func (watch) OnAcknowledge(pulsar.Consumer, pulsar.MessageID)        {}
 func (watch) OnNegativeAcksSend(pulsar.Consumer, []pulsar.MessageID) {}
 
 func (w watch) OnConsumerClose(_ pulsar.Consumer, err error) {
+	if err == nil && w.feed.client.isClosed() {
+		err = ErrClosed
+	}
 	if err != nil {
 		w.feed.gone(w.s, err)
 	}

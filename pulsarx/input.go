@@ -38,6 +38,15 @@ func (i *input) BecameInactive(pulsar.Consumer, string, int32) {
 	}
 }
 
+// The methods of pulsar.ConsumerInterceptor.
+
+func (i *input) BeforeConsume(pulsar.ConsumerMessage)                   {}
+func (i *input) OnAcknowledge(pulsar.Consumer, pulsar.MessageID)        {}
+func (i *input) OnNegativeAcksSend(pulsar.Consumer, []pulsar.MessageID) {}
+
+// OnConsumerClose comes also where the client is closed.
+func (i *input) OnConsumerClose(pulsar.Consumer, error) { i.end() }
+
 func (j *job[In, Out]) subscribe(ctx context.Context, name string) (*input, error) {
 	in := &input{over: make(chan struct{})}
 	options := pulsar.ConsumerOptions{
@@ -48,6 +57,7 @@ func (j *job[In, Out]) subscribe(ctx context.Context, name string) (*input, erro
 		SubscriptionInitialPosition:    pulsar.SubscriptionPositionEarliest,
 		ReceiverQueueSize:              j.options.ReceiverQueue,
 		EventListener:                  in,
+		Interceptors:                   pulsar.ConsumerInterceptors{in},
 		AckWithResponse:                true,
 		EnableBatchIndexAcknowledgment: true,
 		Decryption:                     j.client.decryption(),

@@ -1,11 +1,11 @@
 package pulsarx
 
 import (
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
+
+	"github.com/tidemark-go/tidemark/pulsarx/internal/topicname"
 )
 
 // partition is a partition of a topic, or a topic that has none, as Run's loop sees it: what it holds of it and what it is to
@@ -44,13 +44,8 @@ type settledMessages struct {
 }
 
 func parsePartition(name string) *partition {
-	p := &partition{name: name, topic: name}
-	if at := strings.LastIndex(name, "-partition-"); at >= 0 {
-		if n, err := strconv.Atoi(name[at+len("-partition-"):]); err == nil && n >= 0 {
-			p.topic, p.index = name[:at], n
-		}
-	}
-	return p
+	topic, n := topicname.SplitPartition(name)
+	return &partition{name: name, topic: topic, index: max(n, 0)}
 }
 
 // receive takes a message that the client has handed over. It returns its item, whether that is new, and the messages in front of

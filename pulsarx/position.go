@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tidemark-go/tidemark/pulsarx/internal/topicname"
 )
 
 // Position is a place in topics: one in each partition. The zero Position is the beginning. It is kept as text, by MarshalText; that
@@ -26,7 +28,7 @@ func At(t time.Time) Position { return Position{time: t} }
 func After(topic string, id MessageID) Position {
 	name := fullTopic(topic)
 	if p := id.PartitionIdx(); p >= 0 && parsePartition(name).topic == name {
-		name += fmt.Sprintf("-partition-%d", p)
+		name = topicname.Partition(name, int(p))
 	}
 	return Position{after: map[string]string{name: offset(id)}}
 }
@@ -120,11 +122,25 @@ func (p Position) String() string {
 	return string(text)
 }
 
+// concerns is an error where the position is one of other topics than those of the partitions.
+func (p Position) concerns(option string, partitions []string) error {
+	for place := range p.after {
+		topic, _ := topicname.SplitPartition(place)
+		if slices.ContainsFunc(partitions, func(name string) bool { return parsePartition(name).topic == topic }) {
+			return nil
+		}
+	}
+	if len(p.after) == 0 {
+		return nil
+	}
+	return fmt.Errorf("ReplayOptions.%s is a position in %s, which is none of the topics", option, slices.Sorted(maps.Keys(p.after))[0])
+}
+
 // offsetOf is where the position is in a partition, empty where it does not name it. A topic without partitions may be named as its
 // partition 0: message ids do not tell the two apart.
 func (p Position) offsetOf(name string) string {
 	if at := p.after[name]; at != "" {
 		return at
 	}
-	return p.after[name+"-partition-0"]
+	return p.after[topicname.Partition(name, 0)]
 }

@@ -87,14 +87,16 @@ func (s *steadyReader) close() {
 func (c *Client) lastID(ctx context.Context, o pulsar.ReaderOptions) (MessageID, error) {
 	o.StartMessageID = pulsar.LatestMessageID()
 	what := "end of " + o.Topic
-	return open(ctx, c, what, func() (MessageID, error) {
-		reader, err := c.pulsar.CreateReader(o)
-		if err != nil {
-			return nil, err
-		}
-		defer reader.Close()
-		return c.ask(reader.GetLastMessageID)
-	}, func(MessageID) {})
+	return twice(func() (MessageID, error) {
+		return open(ctx, c, what, func() (MessageID, error) {
+			reader, err := c.pulsar.CreateReader(o)
+			if err != nil {
+				return nil, err
+			}
+			defer reader.Close()
+			return c.ask(reader.GetLastMessageID)
+		}, func(MessageID) {})
+	})
 }
 
 const (
@@ -152,7 +154,7 @@ func (c *Client) openPartition(ctx context.Context, name string, o ReplayOptions
 		},
 	}
 	var err error
-	if r.last, err = c.lastID(ctx, r.options); err != nil {
+	if r.last, err = again(ctx, c, func() (MessageID, error) { return c.lastID(ctx, r.options) }); err != nil {
 		return nil, err
 	}
 	after := o.From.offsetOf(name)
@@ -399,6 +401,8 @@ func (r *partitionReader) readFrom(ctx context.Context, start MessageID, at *str
 			return false, err
 		case stalled.Load():
 			return false, errStalled
+		case r.client.isClosed():
+			return false, fmt.Errorf("pulsarx: reading %s: %w", r.partition.name, ErrClosed)
 		default:
 			return false, clientError("reading "+r.partition.name, r.client.options.URL, err)
 		}
@@ -534,28 +538,3 @@ func (r *partitionReader) remaining(began time.Time) int64 {
 
 // nextOffset is the least text above an offset.
 func nextOffset(at string) string { return at + "0" }
-
-// again tries f until it succeeds, the client's OperationTimeout has passed, or the context ends.
-func again[T any](ctx context.Context, c *Client, f func() (T, error)) (v T, err error) {
-	for deadline := time.Now().Add(c.options.Pulsar.OperationTimeout); ; {
-		v, err = f()
-		if err == nil || time.Now().After(deadline) {
-			return v, err
-		}
-		if failed := sleep(ctx, 100*time.Millisecond); failed != nil {
-			return v, failed
-		}
-	}
-}
-
-// sleep waits, unless the context ends first.
-func sleep(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	case <-timer.C:
-		return nil
-	}
-}

@@ -96,7 +96,12 @@ type RedriveResult struct {
 	Moved, Filtered, Unknown int
 }
 
-const redriveBytes = 16 << 20
+const (
+	redriveBytes = 16 << 20
+	// redriveLooks are the parts of RedriveOptions.Quiet, each after an answer of the broker's: that nothing comes is not its absence, and a
+	// machine that stands still loses one of them.
+	redriveLooks = 10
+)
 
 var errNotConfirmed = errors.New("the broker has not confirmed letters that were sent: it is gone, or refuses them")
 
@@ -163,14 +168,7 @@ func (r *redrive) full() bool {
 
 // partition moves the letters of one partition.
 func (r *redrive) partition(ctx context.Context, name string) (err error) {
-	r.consumer, err = open(ctx, r.client, "consumer of "+name+" as "+r.options.Subscription, func() (pulsar.Consumer, error) {
-		return r.client.pulsar.Subscribe(pulsar.ConsumerOptions{
-			Topic: name, SubscriptionName: r.options.Subscription, Type: pulsar.Exclusive, ReceiverQueueSize: r.options.MaxInFlight,
-			SubscriptionInitialPosition: pulsar.SubscriptionPositionEarliest, Decryption: r.client.decryption(),
-			AckWithResponse: true, EnableBatchIndexAcknowledgment: true,
-		})
-	}, pulsar.Consumer.Close)
-	if err != nil {
+	if r.consumer, err = again(ctx, r.client, func() (pulsar.Consumer, error) { return r.subscribe(ctx, name) }); err != nil {
 		return err
 	}
 	defer func() {
@@ -178,7 +176,7 @@ func (r *redrive) partition(ctx context.Context, name string) (err error) {
 		defer cancel()
 		err = errors.Join(err, closeConsumer(closing, name, r.consumer))
 	}()
-	end, err := open(ctx, r.client, "last message of "+name, r.consumer.GetLastMessageIDs, func([]pulsar.TopicMessageID) {})
+	end, err := r.end(ctx)
 	if err != nil {
 		return err
 	}
@@ -186,6 +184,23 @@ func (r *redrive) partition(ctx context.Context, name string) (err error) {
 		return nil
 	}
 	return errors.Join(r.until(ctx, end[0]), r.settle(ctx))
+}
+
+func (r *redrive) subscribe(ctx context.Context, name string) (pulsar.Consumer, error) {
+	options := pulsar.ConsumerOptions{
+		Topic: name, SubscriptionName: r.options.Subscription, Type: pulsar.Exclusive, ReceiverQueueSize: r.options.MaxInFlight,
+		SubscriptionInitialPosition: pulsar.SubscriptionPositionEarliest, Decryption: r.client.decryption(),
+		AckWithResponse: true, EnableBatchIndexAcknowledgment: true,
+	}
+	return open(ctx, r.client, "consumer of "+name+" as "+r.options.Subscription,
+		func() (pulsar.Consumer, error) { return r.client.pulsar.Subscribe(options) }, pulsar.Consumer.Close)
+}
+
+// end asks the broker for the last message.
+func (r *redrive) end(ctx context.Context) ([]pulsar.TopicMessageID, error) {
+	return twice(func() ([]pulsar.TopicMessageID, error) {
+		return open(ctx, r.client, "end of "+r.options.Topic, r.consumer.GetLastMessageIDs, func([]pulsar.TopicMessageID) {})
+	})
 }
 
 // closeConsumer takes what still comes while the consumer closes. Connections that break one after the other let the client ask the
@@ -250,19 +265,31 @@ func (r *redrive) next(ctx context.Context) (pulsar.Message, error) {
 	if err := r.settle(ctx); err != nil { // while there is time
 		return nil, err
 	}
-	quiet, cancel := context.WithTimeout(ctx, r.options.Quiet)
+	for range redriveLooks {
+		if _, err := r.end(ctx); err != nil {
+			return nil, err
+		}
+		m, err := r.receive(ctx, r.options.Quiet/redriveLooks)
+		if m != nil || err != nil {
+			return m, err
+		}
+	}
+	return nil, nil
+}
+
+// receive waits for a letter up to a time, and returns nil then.
+func (r *redrive) receive(ctx context.Context, d time.Duration) (pulsar.Message, error) {
+	waiting, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
-	m, err := r.consumer.Receive(quiet)
+	m, err := r.consumer.Receive(waiting)
 	switch {
 	case err == nil:
 		return m, nil
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
-	case !errors.Is(err, context.DeadlineExceeded):
-		return nil, err
+	case waiting.Err() != nil:
+		return nil, nil
 	}
-	// That nothing comes has to be the broker's answer, not its absence.
-	_, err = open(ctx, r.client, "end of "+r.options.Topic, r.consumer.GetLastMessageIDs, func([]pulsar.TopicMessageID) {})
 	return nil, err
 }
 

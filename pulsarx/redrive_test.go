@@ -84,7 +84,7 @@ func TestRedrive(t *testing.T) {
 				t.Errorf("without an order: %v", err)
 			}
 			options := pulsarx.RedriveOptions{
-				Topic: topic + "-s-DLQ", Order: pulsarx.RedriveGuarded, Quiet: 3 * time.Second,
+				Topic: topic + "-s-DLQ", Order: pulsarx.RedriveGuarded,
 				Filter: func(l pulsarx.DeadLetter, r pulsarx.Raw) bool {
 					if l.Topic != topic || r.Key != "k" || r.Properties[pulsarx.DeadLetterReason] != "" {
 						t.Errorf("the filter gets %+v %+v", l, r)
@@ -95,7 +95,17 @@ func TestRedrive(t *testing.T) {
 			if got, err := pulsarx.Redrive(t.Context(), c, options); err != nil || got != (pulsarx.RedriveResult{Moved: 3, Filtered: 1}) {
 				t.Errorf("redrive: %+v, %v", got, err)
 			}
-			// A second time there is but the one that stayed.
+			// A second time there is but the one that stayed, and what comes meanwhile is for the third time.
+			options.Filter = func(pulsarx.DeadLetter, pulsarx.Raw) bool {
+				p := producer(t, c, pulsarx.Bytes(), pulsarx.ProducerOptions[[]byte]{Topic: options.Topic})
+				if _, err := p.Send(t.Context(), []byte("v"), pulsarx.Key("k"), pulsarx.Property(pulsarx.DeadLetterTopic, topic+"-other")); err != nil {
+					t.Error(err)
+				}
+				return true
+			}
+			if got, err := pulsarx.Redrive(t.Context(), c, options); err != nil || got != (pulsarx.RedriveResult{Moved: 1}) {
+				t.Errorf("redrive: %+v, %v", got, err)
+			}
 			options.Filter = nil
 			options.Limit = 5
 			if got, err := pulsarx.Redrive(t.Context(), c, options); err != nil || got != (pulsarx.RedriveResult{Moved: 1}) {
@@ -244,6 +254,19 @@ func TestRedriveFails(t *testing.T) {
 	}
 }
 
+// TestRedriveSlow: that nothing comes for long is believed only after the broker's answer, behind which nothing has come either.
+func TestRedriveSlow(t *testing.T) {
+	t.Parallel()
+	s := inProcess(t)
+	c, topic := s.client(t), topic(t)
+	dlq := buried(t, c, s, topic, "k:1")
+	defer s.broker.Inject(pulsartest.Fault{Command: "MESSAGE", Topic: dlq, Delay: 2500 * time.Millisecond})()
+	got, err := pulsarx.Redrive(t.Context(), c, pulsarx.RedriveOptions{Topic: dlq, Order: pulsarx.RedriveForced, Quiet: 2 * time.Second})
+	if err != nil || got.Moved != 1 {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
 // TestRedriveRefused: what the broker refuses for good, of which the client says nothing, ends Redrive.
 func TestRedriveRefused(t *testing.T) {
 	t.Parallel()
@@ -313,7 +336,7 @@ func TestRedriveForeign(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			options := pulsarx.RedriveOptions{Topic: dlq, Order: pulsarx.RedriveForced, Quiet: 3 * time.Second}
+			options := pulsarx.RedriveOptions{Topic: dlq, Order: pulsarx.RedriveForced}
 			if got, err := pulsarx.Redrive(t.Context(), c, options); err != nil || got != (pulsarx.RedriveResult{Moved: 1, Unknown: 1}) {
 				t.Errorf("redrive: %+v, %v", got, err)
 			}

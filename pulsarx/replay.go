@@ -32,7 +32,7 @@ type Progress struct {
 type ReplayOptions struct {
 	// Topics to read, all partitions of each. They must exist and be persistent: others keep nothing.
 	Topics []string
-	// From is where to begin, the beginning by default.
+	// From is where to begin, the beginning by default. A position in other topics alone is an error, of To as well.
 	From Position
 	// To ends the replay earlier than the end that the topics have when it begins: At leaves out messages published at that time or
 	// later; a position from After or Progress is the last message, and partitions that it does not name are read to their end.
@@ -85,11 +85,12 @@ const replayQueue = 20_000
 // there are more than 2,000, and a batch.
 //
 // It ends with the first error: of h, where Message.ID and the position of the last Progress tell where; of a message that cannot
-// be decoded; or of reading. A connection that breaks is made anew behind the last message, for as long as the client's
-// OperationTimeout, with another reader, since pulsar-client-go's passes over messages when it reconnects. A replay that returns nil has
-// been complete: all messages from the first that it got to the last that each partition had when it began. ErrGap says that messages
-// vanished on the way, or may have: the broker trimmed what was being read. What was trimmed before, also behind a Position that is
-// resumed, is not noticed, so keep what you replay (retention, or a subscription).
+// be decoded; or of reading. A topic that moves to another broker is asked for again, and a connection
+// that breaks is made anew behind the last message, for as long as the client's OperationTimeout; with another reader, since
+// pulsar-client-go's passes over messages when it reconnects. A replay that returns nil has been complete: all messages from the first
+// that it got to the last that each partition had when it began. ErrGap says that messages vanished on the way, or may have: the broker
+// trimmed what was being read. What was trimmed before, also behind a Position that is resumed, is not noticed, so keep what you replay
+// (retention, or a subscription).
 //
 // A message in chunks stands where its last chunk does. Resuming looks for its first chunk up to 100 entries ahead of the position.
 func Replay[T any](ctx context.Context, c *Client, d Decoder[T], o ReplayOptions, h Handler[T]) error {
@@ -162,6 +163,9 @@ func (r *replay[T]) open(ctx context.Context) error {
 			}
 			known[name], names = true, append(names, name)
 		}
+	}
+	if err := errors.Join(r.options.From.concerns("From", names), r.options.To.concerns("To", names)); err != nil {
+		return fmt.Errorf("pulsarx: %w", err)
 	}
 	const atOnce = 16
 	queue := min(max(replayQueue/len(names), 10), 1000)
@@ -356,9 +360,12 @@ func (c *Client) existing(ctx context.Context, topic string) ([]string, error) {
 	if err := (registry{c.options}).missing(ctx, fullTopic(topic)); err != nil {
 		return nil, err
 	}
-	return open(ctx, c, "partitions of "+topic, func() ([]string, error) {
-		return c.pulsar.TopicPartitions(topic)
-	}, func([]string) {})
+	return again(ctx, c, func() ([]string, error) { return c.partitions(ctx, topic) })
+}
+
+// partitions are the names of a topic's partitions, or its own where it has none.
+func (c *Client) partitions(ctx context.Context, topic string) ([]string, error) {
+	return open(ctx, c, "partitions of "+topic, func() ([]string, error) { return c.pulsar.TopicPartitions(topic) }, func([]string) {})
 }
 
 // fullTopic completes a short name. What is none stays, and the client refuses it.

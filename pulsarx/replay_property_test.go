@@ -161,16 +161,7 @@ func TestReplayProperty(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := connect(t)
 			topic := topic(t)
-			// Half of this is how long a replay waits before it believes that nothing comes.
-			c, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: s.url, AdminURL: s.admin, Pulsar: pulsar.ClientOptions{OperationTimeout: 6 * time.Second}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer func() {
-				if err := c.Close(timeout(t, 60*time.Second)); err != nil {
-					t.Error(err)
-				}
-			}()
+			c := s.client(t)
 			seed := uint64(time.Now().UnixNano())
 			t.Log("seed", seed)
 			rng := rand.New(rand.NewPCG(seed, 1))

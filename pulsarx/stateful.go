@@ -116,7 +116,8 @@ var errHandover = errors.New("pulsarx: the partition was lost")
 //
 // A lost connection, a partition that moves or cannot be had, an output that could not be stored, and an error of the store that is
 // Temporary make a partition begin again from its checkpoint; the client's Logger hears of it. RunStateful returns the first other error
-// of any partition: of the processor, of the store, of a schema, of an output that cannot be encoded, or of connecting for the first time.
+// of any partition: of the processor, of the store, of a schema, of an output that cannot be encoded, or of connecting for the first time,
+// which is tried for the client's OperationTimeout.
 func RunStateful[In, Out any](
 	ctx context.Context, c *Client, d Decoder[In], o StatefulOptions,
 	p func(Partition) (Processor[In, Out], error), out Output[Out], s CheckpointStore,
@@ -124,6 +125,9 @@ func RunStateful[In, Out any](
 	err := o.validate()
 	if out.Codec == nil || out.Producer.Topic == "" {
 		err = errors.Join(err, errors.New("Output needs a Codec and a Producer.Topic"))
+	}
+	if p == nil || s == nil {
+		err = errors.Join(err, errors.New("RunStateful needs a function that makes processors, and a CheckpointStore"))
 	}
 	if _, ok := s.(appender); o.Incremental && !ok {
 		err = errors.Join(err, errors.New("StatefulOptions.Incremental: the CheckpointStore has no method Append"))
@@ -164,8 +168,7 @@ func (j *job[In, Out]) run(ctx context.Context) error {
 	defer fail(nil)
 	var wait sync.WaitGroup
 	for first := true; ; first = false {
-		names, err := open(owning, j.client, "partitions of "+j.options.Topic,
-			func() ([]string, error) { return j.client.pulsar.TopicPartitions(j.options.Topic) }, func([]string) {})
+		names, err := again(owning, j.client, func() ([]string, error) { return j.client.partitions(owning, j.options.Topic) })
 		if err != nil && first {
 			fail(err)
 		}

@@ -25,6 +25,9 @@ type topicPattern struct {
 	suffix            string         // what the names of the dead-letter topics end with
 }
 
+// plainNamespace is Pulsar's rule for the names of tenants and namespaces (NamedEntity).
+var plainNamespace = regexp.MustCompile(`\A[-=:.\w]+/[-=:.\w]+\z`)
+
 func parsePattern(text string, o ConsumerOptions) (*topicPattern, error) {
 	p := &topicPattern{domain: "persistent"}
 	domain, rest, ok := strings.Cut(text, "://")
@@ -44,7 +47,7 @@ func parsePattern(text string, o ConsumerOptions) (*topicPattern, error) {
 		return nil, errors.New("want tenant/namespace/expression, or an expression without a slash")
 	}
 	p.namespace = parts[0] + "/" + parts[1]
-	if regexp.QuoteMeta(p.namespace) != strings.ReplaceAll(p.namespace, ".", `\.`) {
+	if !plainNamespace.MatchString(p.namespace) {
 		return nil, fmt.Errorf("the namespace %s is no plain name: a pattern is of one namespace", p.namespace)
 	}
 	name, err := regexp.Compile(`\A(?:` + parts[2] + `)\z`)

@@ -25,7 +25,7 @@ var (
 // turn is one time that the partition is ours: from the first message that the broker sends, to the loss of the partition, which is
 // errHandover or ErrFenced, or the end of ctx, which is nil.
 func (j *job[In, Out]) turn(ctx context.Context, name string, connected *bool) error {
-	in, err := j.subscribe(ctx, name)
+	in, err := again(ctx, j.client, func() (*input, error) { return j.subscribe(ctx, name) })
 	if err != nil {
 		return j.unconnected(ctx, err, *connected)
 	}

@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tidemark-go/tidemark/pulsarx/internal/topicname"
 )
 
 const (
@@ -261,7 +263,7 @@ func (b *Broker) createTopic(name topicName, n int) {
 	}
 	b.partitions[name.full] = n
 	for i := range n {
-		p, err := parseTopic(partitionName(name.full, i))
+		p, err := parseTopic(topicname.Partition(name.full, i))
 		if err == nil && b.topics[p.full] == nil { // err: a partition's name is as good as its topic's
 			b.addTopic(p)
 		}
@@ -279,7 +281,7 @@ func (b *Broker) parts(s string) []*topic {
 	}
 	var parts []*topic
 	for i := range b.partitions[name.full] {
-		if t := b.topics[partitionName(name.full, i)]; t != nil {
+		if t := b.topics[topicname.Partition(name.full, i)]; t != nil {
 			parts = append(parts, t)
 		}
 	}

@@ -2,14 +2,14 @@ package pulsartest
 
 import (
 	"slices"
-	"strconv"
 	"strings"
+
+	"github.com/tidemark-go/tidemark/pulsarx/internal/topicname"
 )
 
 const (
-	partitionSuffix = "-partition-"
-	persistent      = "persistent"
-	nonPersistent   = "non-persistent"
+	persistent    = "persistent"
+	nonPersistent = "non-persistent"
 )
 
 var domains = []string{persistent, nonPersistent}
@@ -37,15 +37,9 @@ func parseTopic(s string) (topicName, error) {
 	}
 	t := topicName{
 		full: domain + "://" + rest, domain: domain, namespace: parts[0] + "/" + parts[1],
-		local: parts[2], partition: -1,
+		local: parts[2],
 	}
-	t.base = t.full
-	if i := strings.LastIndex(t.full, partitionSuffix); i >= 0 {
-		digits := t.full[i+len(partitionSuffix):]
-		if n, err := strconv.Atoi(digits); err == nil && n >= 0 && strconv.Itoa(n) == digits {
-			t.base, t.partition = t.full[:i], n
-		}
-	}
+	t.base, t.partition = topicname.SplitPartition(t.full)
 	return t, nil
 }
 
@@ -66,5 +60,3 @@ func validName(s string) bool {
 	}
 	return ok
 }
-
-func partitionName(base string, i int) string { return base + partitionSuffix + strconv.Itoa(i) }

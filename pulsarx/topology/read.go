@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemark-go/tidemark/pulsarx"
 	"github.com/tidemark-go/tidemark/pulsarx/internal/admin"
+	"github.com/tidemark-go/tidemark/pulsarx/internal/topicname"
 )
 
 // Read returns what the cluster has, as a declaration: of the tenants named, or of all. Planning it changes nothing; written as YAML
@@ -229,9 +230,7 @@ func (r *reader) topicNames(ctx context.Context, tenant, local string) ([]topicN
 
 // whole is the topic that a partition's name is part of.
 func (n topicName) whole() topicName {
-	if i := strings.LastIndex(n.local, "-partition-"); i >= 0 {
-		n.local = n.local[:i]
-	}
+	n.local, _ = topicname.SplitPartition(n.local)
 	return n
 }
 

@@ -183,6 +183,7 @@ func TestValidate(t *testing.T) {
 		"permissions: {'': [produce]}":                                                   "permissions: a role is empty",
 		"topics: {a/b: {}}":                                                              `topics.a/b.name: "a/b" is no topic's local name`,
 		"topics: {x-partition-0: {}}":                                                    "topics.x-partition-0.name: \"x-partition-0\" is one partition's",
+		"topics: {x-partition-a: {partitions: 2}}":                                       "\"x-partition-a\" is no name of a topic with partitions",
 		"topics: {__change_events: {}}":                                                  "is the system's",
 		"topics: {.: {}}":                                                                `topics...name: "." cannot stand in a URL`,
 		"topics: {x: {subscriptions: {..: {}}}}":                                         `subscriptions....name: ".." cannot stand in a URL`,

@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/tidemark-go/tidemark/pulsarx/internal/topicname"
 )
 
 // Validate checks the declaration, without asking a cluster, and returns all that is wrong with it, each with its path.
@@ -72,10 +74,11 @@ func (c *check) step(field, name string) {
 
 func (c *check) topicName(name string) {
 	c.step("name", name)
+	_, partition := topicname.SplitPartition(name)
 	switch {
 	case name == "" || strings.ContainsAny(name, "/\x00") || strings.TrimSpace(name) != name:
 		c.fail("name: %q is no topic's local name, without tenant and namespace", name)
-	case strings.Contains(name, "-partition-"):
+	case partition >= 0:
 		c.fail("name: %q is one partition's; declare the topic", name)
 	case strings.HasPrefix(name, "__"):
 		c.fail("name: %q is the system's", name)
@@ -123,6 +126,9 @@ func (c *check) topic(name string, t Topic) {
 	c.topicName(name)
 	if t.Partitions < 0 || t.Partitions > maxPartitions {
 		c.fail("partitions is %d, want 0 to %d", t.Partitions, maxPartitions)
+	}
+	if t.Partitions > 0 && strings.Contains(name, topicname.PartitionSuffix) {
+		c.fail("name: %q is no name of a topic with partitions", name)
 	}
 	c.policies(t.declared())
 	c.permissions(t.Permissions)
