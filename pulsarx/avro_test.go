@@ -510,6 +510,9 @@ type (
 		Took   map[string]time.Duration `avro:"took,time-micros"`
 		Color  color                    `avro:"color,enum=RED|GREEN,default=GREEN"`
 		Colors []color                  `avro:"colors,enum=RED|GREEN"`
+		Other  color                    `avro:"other,enum=RED|GREEN,default=RED"`
+		Half   [2]byte                  `avro:"half"`
+		Rest   *[2]byte                 `avro:"rest,default=ab"`
 		Size   *string                  `avro:"size,enum=S|M"`
 		Millis int64                    `avro:"millis,timestamp-millis,default=5"`
 		Pay    settlement               `avro:"pay"`
@@ -533,6 +536,9 @@ const pricedText = `{"type":"record","name":"Priced","namespace":"com.example","
 	`{"name":"took","type":{"type":"map","values":{"type":"long","logicalType":"time-micros"}}},` +
 	`{"name":"color","type":{"type":"enum","name":"color","symbols":["RED","GREEN"]},"default":"GREEN"},` +
 	`{"name":"colors","type":{"type":"array","items":"color"}},` +
+	`{"name":"other","type":"color","default":"RED"},` +
+	`{"name":"half","type":{"type":"fixed","name":"Fixed2","size":2}},` +
+	`{"name":"rest","type":["Fixed2","null"],"default":"ab"},` +
 	`{"name":"size","type":["null",{"type":"enum","name":"size","symbols":["S","M"]}],"default":null},` +
 	`{"name":"millis","type":{"type":"long","logicalType":"timestamp-millis"},"default":5},` +
 	`{"name":"pay","type":["null","long",{"type":"record","name":"audit","fields":[{"name":"by","type":"string"}]},` +
@@ -554,7 +560,7 @@ func TestAvroTags(t *testing.T) {
 	day := time.Date(1969, 12, 31, 0, 0, 0, 0, time.UTC)
 	in := priced{
 		ID: [16]byte{15: 1}, Price: "-12.34", Exact: big.NewRat(1, 8), Day: day, Days: []time.Time{day.Add(time.Millisecond)},
-		Took: map[string]time.Duration{"a": time.Second}, Color: "RED", Colors: []color{"GREEN"}, Size: &size, Millis: 7,
+		Took: map[string]time.Duration{"a": time.Second}, Color: "RED", Colors: []color{"GREEN"}, Other: "GREEN", Half: [2]byte{1}, Rest: &[2]byte{2}, Size: &size, Millis: 7,
 		Pay: settlement{Bonus: &bonus}, Pays: []settlement{{Cash: &cash}, {}, {Card: &audit{"me"}}}, Addr: netip.MustParseAddr("10.0.0.1"),
 	}
 	payload, err := codec.Encode(nil, in)
@@ -576,12 +582,13 @@ func TestAvroTags(t *testing.T) {
 		Days   []time.Time              `avro:"days"` // in microseconds
 		Took   map[string]time.Duration `avro:"took,time-millis"`
 		Colors []color                  `avro:"colors,enum=GREEN|BLUE"`
+		Half   [2]byte                  `avro:"half"`
 		Pays   []*int64                 `avro:"pays"`
 		Addr   string                   `avro:"addr"`
 	}
-	older := small{in.ID, day, in.Days, in.Took, []color{"GREEN"}, []*int64{&cash, nil}, "10.0.0.1"}
+	older := small{in.ID, day, in.Days, in.Took, []color{"GREEN"}, in.Half, []*int64{&cash, nil}, "10.0.0.1"}
 	got, err := recode[small, priced](older)
-	if err != nil || got.Price != "1.50" || got.Color != "GREEN" || got.Millis != 5 || !reflect.DeepEqual(got.Days, in.Days) ||
+	if err != nil || got.Price != "1.50" || got.Color != "GREEN" || got.Other != "RED" || string(got.Rest[:]) != "ab" || got.Millis != 5 || !reflect.DeepEqual(got.Days, in.Days) ||
 		!reflect.DeepEqual(got.Took, in.Took) || *got.Pays[0].Cash != -1 || got.Pays[1].Cash != nil {
 		t.Errorf("%+v %v", got, err)
 	}

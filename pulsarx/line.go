@@ -191,9 +191,12 @@ func (l *line) replace(old *pulsar.Producer) {
 		defer cancel()
 		err := l.probe(ctx)
 		terminated := errors.Is(err, ErrTopicTerminated)
-		if terminated {
+		switch {
+		case terminated:
 			l.fail(err)
-		} else {
+		case l.client.isClosed():
+			l.fail(ErrClosed)
+		default:
 			l.fail(ErrSendTimeout)
 		}
 		l.barrier()

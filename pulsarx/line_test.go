@@ -151,6 +151,35 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
+// TestClientClosed: what is on its way while the client is closed fails as closed, and so does what comes later.
+func TestClientClosed(t *testing.T) {
+	s := inProcess(t)
+	c, topic := s.client(t), topic(t)
+	s.broker.Inject(pulsartest.Fault{Command: "SEND", Topic: topic, Drop: true})
+	p, err := pulsarx.NewProducer(t.Context(), c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic})
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes := make(chan error, 20)
+	for range 20 {
+		p.SendAsync(t.Context(), "x", func(_ pulsarx.MessageID, err error) { outcomes <- err })
+	}
+	if err := c.Close(timeout(t, 60*time.Second)); err != nil {
+		t.Error(err)
+	}
+	for range 20 {
+		if err := <-outcomes; !errors.Is(err, pulsarx.ErrClosed) {
+			t.Errorf("SendAsync: %v", err)
+		}
+	}
+	if _, err := p.Send(t.Context(), "later"); !errors.Is(err, pulsarx.ErrClosed) {
+		t.Errorf("Send: %v", err)
+	}
+	if err := p.Close(timeout(t, 60*time.Second)); err != nil && !errors.Is(err, pulsarx.ErrClosed) {
+		t.Errorf("Close: %v", err)
+	}
+}
+
 func TestQueueFull(t *testing.T) {
 	s := inProcess(t)
 	c, topic := s.client(t), topic(t)

@@ -254,6 +254,9 @@ func (p *Producer[T]) sweep() {
 		lines = append(lines, p.single)
 	}
 	p.mu.Unlock()
+	if p.client.isClosed() { // which makes the client forget what it has taken
+		p.failPending(func(*delivery) bool { return true }, ErrClosed)
+	}
 	p.failPending(func(d *delivery) bool { return d.waited(now) >= p.options.SendTimeout }, ErrSendTimeout)
 	for _, l := range lines {
 		l.check()

@@ -423,13 +423,41 @@ func (b schemaBuilder) record(t reflect.Type) (any, error) {
 		return name, err
 	}
 	var err error
-	record.Fields, err = b.fields(t, []avroField{})
+	record.Fields, err = b.fields(t)
 	return record, err
 }
 
-func (b schemaBuilder) fields(t reflect.Type, to []avroField) ([]avroField, error) {
-	for f := range fieldsOf(t) {
-		tag, err := b.tags.read(f)
+// fields are those of t, and in their place those of the structs that it embeds. A field hides those of its name that are embedded deeper.
+func (b schemaBuilder) fields(t reflect.Type) ([]avroField, error) {
+	all, err := b.tags.fields(nil, t, 0)
+	if err != nil {
+		return nil, err
+	}
+	fields := []avroField{}
+	for _, f := range all {
+		if slices.ContainsFunc(all, func(other placedField) bool { return other.tag.name == f.tag.name && other.depth < f.depth }) {
+			continue
+		}
+		field, err := b.field(f.Type, f.tag)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
+		}
+		fields = append(fields, field)
+	}
+	return fields, nil
+}
+
+// placedField is a field of a struct that is embedded so deep.
+type placedField struct {
+	reflect.StructField
+	tag   fieldTag
+	depth int
+}
+
+func (r tagReader) fields(to []placedField, t reflect.Type, depth int) ([]placedField, error) {
+	for i := range t.NumField() {
+		f := t.Field(i)
+		tag, err := r.read(f)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
@@ -438,23 +466,18 @@ func (b schemaBuilder) fields(t reflect.Type, to []avroField) ([]avroField, erro
 		}
 		switch embedded := f.Anonymous && !tag.named; {
 		case embedded && f.Type.Kind() == reflect.Struct:
-			if to, err = b.fields(f.Type, to); err != nil {
+			if to, err = r.fields(to, f.Type, depth+1); err != nil {
 				return nil, err
 			}
-			continue
+		case embedded && f.Type.Kind() == reflect.Pointer:
+			return nil, fmt.Errorf("%s: an embedded pointer without a name", f.Name)
 		case !f.IsExported():
 			if f.Anonymous && tag.named && f.Type.Kind() == reflect.Struct {
 				return nil, fmt.Errorf("%s: an embedded type with a name is exported", f.Name)
 			}
-			continue
-		case embedded && f.Type.Kind() == reflect.Pointer:
-			return nil, fmt.Errorf("%s: an embedded pointer without a name", f.Name)
+		default:
+			to = append(to, placedField{f, tag, depth})
 		}
-		field, err := b.field(f.Type, tag)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", f.Name, err)
-		}
-		to = append(to, field)
 	}
 	return to, nil
 }
@@ -482,15 +505,19 @@ func (b schemaBuilder) field(t reflect.Type, tag fieldTag) (avroField, error) {
 		if null { // the default is of a union's first branch
 			field.Type, schema = append([]any{union[1], union[0]}, union[2:]...), union[1]
 		}
-		field.Default, err = defaultJSON(schema, *tag.def)
+		field.Default, err = b.defaultJSON(schema, *tag.def)
 	}
 	return field, err
 }
 
 // defaultJSON writes a tag's default as the JSON of its schema's type: text for strings, bytes and fixed, JSON for all others.
-func defaultJSON(schema any, text string) (json.RawMessage, error) {
+func (b schemaBuilder) defaultJSON(schema any, text string) (json.RawMessage, error) {
 	_, isFixed := schema.(avroFixed)
 	_, isEnum := schema.(avroEnum)
+	if name, ok := schema.(string); ok { // perhaps that of a type that another field has defined
+		known := b.named[b.full(name)]
+		isFixed, isEnum = known != nil && known.Kind() == reflect.Array, b.symbols[b.full(name)] != nil
+	}
 	logical, _ := schema.(avroLogical)
 	if logical.LogicalType == "decimal" {
 		characters, err := avro.DecimalDefault(text, logical.Precision, logical.Scale)
@@ -511,16 +538,6 @@ func defaultJSON(schema any, text string) (json.RawMessage, error) {
 		return nil, fmt.Errorf("default %q is not of the field's type", text)
 	}
 	return json.RawMessage(text), nil
-}
-
-func fieldsOf(t reflect.Type) func(func(reflect.StructField) bool) {
-	return func(yield func(reflect.StructField) bool) {
-		for i := range t.NumField() {
-			if !yield(t.Field(i)) {
-				return
-			}
-		}
-	}
 }
 
 // avroName is the type's name, with underscores for what an Avro name cannot hold (the brackets of a generic type).

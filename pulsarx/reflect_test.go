@@ -62,7 +62,8 @@ type Source struct {
 
 type hidden struct{ N int64 }
 
-// TestEmbedded: an embedded struct gives its fields to the outer one, unless a tag names it, in Avro as in encoding/json.
+// TestEmbedded: an embedded struct gives its fields to the outer one, unless a tag names it, in Avro as in encoding/json. What is embedded
+// less deep comes first.
 func TestEmbedded(t *testing.T) {
 	type plain struct {
 		Source `json:",omitempty"`
@@ -78,14 +79,29 @@ func TestEmbedded(t *testing.T) {
 	}
 	embedded(t, plain{Source{"h"}, 1}, `{"host":"h","n":1}`)
 	embedded(t, named{Source{"h"}, 1}, `{"source":{"host":"h"},"n":1}`)
+	type hiding struct {
+		Host int64 `avro:"host" json:"host"`
+		plain
+	}
 	embedded(t, pointer{&Source{"h"}, 1}, `{"source":{"host":"h"},"n":1}`)
+	embedded(t, hiding{Host: 1, plain: plain{N: 2}}, `{"host":1,"n":2}`)
 	type unexported struct {
 		hidden `avro:"h" json:"h"`
 	}
-	type unnamed struct{ *Source }
+	type (
+		unnamed struct{ *Source }
+		secret  struct{ *hidden }
+		alike   struct {
+			Source
+			Host string `avro:"host" json:"host"`
+			More string `avro:"host" json:"host"`
+		}
+	)
 	for name, schema := range map[string]func() (pulsarx.Schema, error){
 		"Avro": pulsarx.Avro[unexported]().Schema, "JSON": pulsarx.JSON[unexported]().Schema,
 		"Avro, pointer": pulsarx.Avro[unnamed]().Schema, "JSON, pointer": pulsarx.JSON[unnamed]().Schema,
+		"Avro, unexported pointer": pulsarx.Avro[secret]().Schema, "JSON, unexported pointer": pulsarx.JSON[secret]().Schema,
+		"Avro, two fields": pulsarx.Avro[alike]().Schema, "JSON, two fields": pulsarx.JSON[alike]().Schema,
 	} {
 		if s, err := schema(); err == nil {
 			t.Errorf("%s: %s", name, s.Definition)

@@ -38,26 +38,37 @@ func IsText(t reflect.Type) bool {
 type GoField struct {
 	Name string // by its tag, or its own
 	reflect.StructField
-	At uintptr // offset from the outermost struct
+	At    uintptr // offset from the outermost struct
+	depth int     // of the struct that has it in the outermost one
 }
 
-// GoFields returns the fields that count: exported ones without the tag "-", those of embedded structs in place of them unless a tag
-// names the struct.
-func GoFields(t reflect.Type) []GoField { return goFields(nil, t, 0) }
+func (f GoField) hiddenBy(other GoField) bool { return other.Name == f.Name && other.depth < f.depth }
 
-func goFields(to []GoField, t reflect.Type, at uintptr) []GoField {
+// GoFields returns the fields that count: exported ones without the tag "-", those of embedded structs in place of them unless a tag
+// names the struct. A field hides those of its name that are embedded deeper.
+func GoFields(t reflect.Type) (fields []GoField) {
+	all := goFields(nil, t, 0, 0)
+	for _, f := range all {
+		if !slices.ContainsFunc(all, f.hiddenBy) {
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
+func goFields(to []GoField, t reflect.Type, at uintptr, depth int) []GoField {
 	for i := range t.NumField() {
 		f := t.Field(i)
 		name, _, _ := strings.Cut(f.Tag.Get("avro"), ",")
 		switch {
 		case name == "-" && f.Tag.Get("avro") == "-", f.Type == oneOfType:
 		case f.Anonymous && f.Type.Kind() == reflect.Struct && name == "":
-			to = goFields(to, f.Type, at+f.Offset)
+			to = goFields(to, f.Type, at+f.Offset, depth+1)
 		case f.IsExported():
 			if name == "" {
 				name = f.Name
 			}
-			to = append(to, GoField{name, f, at + f.Offset})
+			to = append(to, GoField{name, f, at + f.Offset, depth})
 		}
 	}
 	return to
