@@ -63,6 +63,18 @@ const (
 	FullTransitive     SchemaStrategy = "FULL_TRANSITIVE"
 )
 
+var schemaStrategies = []SchemaStrategy{
+	UndefinedStrategy, AlwaysCompatible, AlwaysIncompatible, Backward, BackwardTransitive, Forward, ForwardTransitive, Full, FullTransitive,
+}
+
+// setStrategy sets the strategy of what stands at path. Pulsar takes a name that it does not know, and forgets the one before.
+func (s Schemas) setStrategy(ctx context.Context, path string, strategy SchemaStrategy) error {
+	if !slices.Contains(schemaStrategies, strategy) {
+		return fmt.Errorf("pulsarx: unknown schema strategy %q", strategy)
+	}
+	return s.client.Admin(ctx, http.MethodPut, path+"/schemaCompatibilityStrategy", strategy, nil)
+}
+
 // schemaBody is a schema as the admin interface has it.
 type schemaBody struct {
 	Version    int64             `json:"version,omitempty"`
@@ -179,7 +191,7 @@ func (s Schemas) NamespaceStrategy(ctx context.Context, namespace string) (strat
 
 // SetNamespaceStrategy sets the strategy of all topics of a namespace that have none of their own.
 func (s Schemas) SetNamespaceStrategy(ctx context.Context, namespace string, strategy SchemaStrategy) error {
-	return s.client.Admin(ctx, http.MethodPut, namespacePath(namespace)+"/schemaCompatibilityStrategy", strategy, nil)
+	return s.setStrategy(ctx, namespacePath(namespace), strategy)
 }
 
 // SetAutoUpdate says whether producers may add schemas to the topics of a namespace, as they may by default. Without, new schemas
@@ -196,7 +208,7 @@ func (s Schemas) TopicStrategy(ctx context.Context, topic string) (strategy Sche
 
 // SetTopicStrategy sets the strategy of a topic, which exists. The broker applies it within moments, through a topic of its own.
 func (s Schemas) SetTopicStrategy(ctx context.Context, topic string, strategy SchemaStrategy) error {
-	return s.client.Admin(ctx, http.MethodPut, topicPath(topic)+"/schemaCompatibilityStrategy", strategy, nil)
+	return s.setStrategy(ctx, topicPath(topic), strategy)
 }
 
 func namespacePath(namespace string) string {
@@ -217,6 +229,9 @@ func (s Schemas) call(ctx context.Context, method, topic, at string, in, out any
 
 // uploadBody is a schema as the admin interface takes it: in a KEY_VALUE, definitions stand as JSON, empty ones as empty text.
 func uploadBody(schema Schema) (schemaBody, error) {
+	if schema.Type == "" {
+		return schemaBody{}, errors.New("it has no type")
+	}
 	if _, err := schema.register(); err != nil {
 		return schemaBody{}, err
 	}

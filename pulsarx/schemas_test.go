@@ -38,6 +38,8 @@ const (
 	fieldRequired = `,{"name":"c","type":"string"}`
 )
 
+func second[T any](_ T, err error) error { return err }
+
 // TestSchemas: list, get, upload, test and roll back.
 func TestSchemas(t *testing.T) {
 	for name, open := range servers {
@@ -79,8 +81,15 @@ func TestSchemas(t *testing.T) {
 			if _, err := schemas.Upload(ctx, at, pulsarx.Schema{Type: "STRING"}); !errors.Is(err, pulsarx.ErrIncompatibleSchema) {
 				t.Errorf("another type: %v", err)
 			}
-			if _, err := schemas.Upload(ctx, at, pulsarx.Schema{Type: "nothing"}); err == nil {
-				t.Error("an unknown type")
+			for wrong, err := range map[string]error{
+				"unknown type":         second(schemas.Upload(ctx, at, pulsarx.Schema{Type: "nothing"})),
+				"no type":              second(schemas.Upload(ctx, at, pulsarx.Schema{})),
+				`strategy "nothing"`:   schemas.SetTopicStrategy(ctx, at, "nothing"),
+				`strategy "backwards"`: schemas.SetNamespaceStrategy(ctx, "public/default", "backwards"),
+			} {
+				if err == nil || !strings.Contains(err.Error(), wrong) {
+					t.Errorf("%s: %v", wrong, err)
+				}
 			}
 			// Back: the broker knows the definition, and answers with its version; the newest stays.
 			if version, err := schemas.Rollback(ctx, at, 0); err != nil || version != 0 {

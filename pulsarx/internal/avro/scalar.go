@@ -37,7 +37,7 @@ func decodeInteger(w, r *Schema, t reflect.Type) (decodeFunc, error) {
 		read = (*decoder).int
 	}
 	logical := w.Logical
-	if logical == None || r.Logical == None || (r.Logical == Date) != (logical == Date) {
+	if logical == None || r.Logical == None {
 		logical = r.Logical
 	}
 	switch {
@@ -83,6 +83,8 @@ func (l Logical) isTime() bool { return l == TimeMillis || l == TimeMicros }
 // unit is a logical type's unit of time in nanoseconds, 0 for none.
 func (l Logical) unit() int64 {
 	switch l {
+	case Date:
+		return int64(24 * time.Hour)
 	case TimeMillis, TimestampMillis, LocalTimestampMillis:
 		return int64(time.Millisecond)
 	case TimeMicros, TimestampMicros, LocalTimestampMicros:
