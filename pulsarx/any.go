@@ -41,8 +41,9 @@ type AnyDecoder struct {
 //
 // Numbers are exact: whole ones are int64 (uint64 and json.Number beyond it), Avro's decimals and JSON's other numbers json.Number,
 // binary floating point float64. In records bytes are []byte, arrays []any, enums string (a Protobuf number without a name int64),
-// and times as above; a null is nil, and a union what it holds. A Protobuf field without a value is its default, or is not in the map where
-// the message can tell; an extension that its schema declares stands under its full name in brackets. A tombstone is nil. PROTOBUF has no field numbers in its schema, and is an error, as is what cannot be parsed.
+// and times as above; a null is nil, and a union what it holds. A Protobuf field without a value is its default, or is not in the map
+// where the message can tell; an extension that its schema declares stands under its full name in brackets. A tombstone is nil. PROTOBUF
+// has no field numbers in its schema, and is an error, as is what cannot be parsed.
 //
 // It is a Decoder and no Codec: what is to be sent has a type. It is safe for concurrent use.
 func Any() AnyDecoder {

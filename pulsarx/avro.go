@@ -29,8 +29,8 @@ type OneOf = avro.OneOf
 //   - bool, integers, floats, string and []byte are Avro's; uint and uint64 have no Avro type;
 //   - time.Time is a timestamp-micros, time.Duration a long of nanoseconds, and [N]byte a fixed;
 //   - a pointer is a nullable union, null by default; slices are arrays, maps with string keys are maps;
-//   - a struct is a record named after its type, embedded structs give their fields to the outer one unless a tag names them; one
-//     that embeds OneOf is the union of what its fields point to, with null;
+//   - a struct is a record named after its type, embedded structs give their fields to the outer one unless a tag names them or a
+//     field that is embedded less deep has their name; one that embeds OneOf is the union of what its fields point to, with null;
 //   - a type with MarshalText and UnmarshalText is a string, and no more than that where it has them from what it embeds.
 //
 // A field is named by its tag, or as in Go: `avro:"full_name,alias=name,default=7"`. An alias (several may stand there) is an

@@ -99,9 +99,10 @@ func (BytesCodec) Schema() (Schema, error) { return Schema{Type: "BYTES"}, nil }
 type JSONCodec[T any] struct{ text func() ([]byte, error) }
 
 // JSON is the codec of Pulsar's JSON schema: encoding/json, with a schema reflected from T as for Avro, except that fields are
-// named by their json tags, that fields with omitempty or omitzero and all pointers, slices and maps are nullable, that arrays are arrays
-// and maps have all the keys of encoding/json, and that json.Number is a double. T must have a schema: interfaces and json.RawMessage have none, and are read with DecodeFunc instead. A type with a
-// MarshalJSON of its own, and no MarshalText, has that of its Go type, whatever it writes.
+// named by their json tags, that fields with omitempty or omitzero and all pointers, slices and maps are nullable, that arrays are
+// arrays and maps have all the keys of encoding/json, and that json.Number is a double. T must have a schema: interfaces and
+// json.RawMessage have none, and are read with DecodeFunc instead. A type with a MarshalJSON of its own, and no MarshalText, has that
+// of its Go type, whatever it writes.
 //
 // A payload names its fields, so that decoding takes no writer's schema: what T does not declare is ignored, and what the message lacks
 // is zero. Pulsar's JSON has no aliases and applies no defaults, as in Java: a field that was renamed, or whose zero is another value,

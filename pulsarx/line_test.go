@@ -153,6 +153,7 @@ func TestTooLarge(t *testing.T) {
 
 // TestClientClosed: what is on its way while the client is closed fails as closed, and so does what comes later.
 func TestClientClosed(t *testing.T) {
+	t.Parallel()
 	s := inProcess(t)
 	c, topic := s.client(t), topic(t)
 	s.broker.Inject(pulsartest.Fault{Command: "SEND", Topic: topic, Drop: true})

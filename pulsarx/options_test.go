@@ -3,7 +3,55 @@ package pulsarx
 import (
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
 )
+
+// TestPresets: the client gets the documented numbers, each of which gives way to a field that is set.
+func TestPresets(t *testing.T) {
+	for preset, want := range map[Preset]pulsar.ProducerOptions{
+		Balanced:     {BatchingMaxPublishDelay: 10 * time.Millisecond, BatchingMaxMessages: 1000, CompressionType: pulsar.LZ4},
+		LowLatency:   {BatchingMaxPublishDelay: 5 * time.Millisecond, BatchingMaxMessages: 500, CompressionType: pulsar.NoCompression},
+		Throughput:   {BatchingMaxPublishDelay: 20 * time.Millisecond, BatchingMaxMessages: 2000, CompressionType: pulsar.LZ4},
+		LowBandwidth: {BatchingMaxPublishDelay: 20 * time.Millisecond, BatchingMaxMessages: 2000, CompressionType: pulsar.ZSTD},
+	} {
+		want.BatchingMaxSize, want.BatcherBuilderType, want.MaxPendingMessages = 128<<10, pulsar.KeyBasedBatchBuilder, 1000
+		check := func(b Batching, want pulsar.ProducerOptions) {
+			t.Helper()
+			b.Preset = preset
+			o := ProducerOptions[string]{Topic: "t", Batching: b}.withDefaults()
+			got, err := o.client(&Client{}, nil)
+			if err != nil || o.validate() != nil || got.BatchingMaxPublishDelay != want.BatchingMaxPublishDelay ||
+				got.BatchingMaxMessages != want.BatchingMaxMessages || got.CompressionType != want.CompressionType ||
+				got.BatchingMaxSize != want.BatchingMaxSize || got.BatcherBuilderType != want.BatcherBuilderType ||
+				got.MaxPendingMessages != want.MaxPendingMessages || o.SendTimeout != 30*time.Second {
+				t.Errorf("%d with %+v: %+v %v, want %+v", preset, b, got, err, want)
+			}
+		}
+		check(Batching{}, want)
+		other := want
+		other.BatchingMaxPublishDelay = time.Second
+		check(Batching{MaxDelay: time.Second}, other)
+		other = want
+		other.BatchingMaxMessages = 7
+		check(Batching{MaxMessages: 7}, other)
+		other = want
+		other.BatchingMaxMessages, other.BatcherBuilderType = 1, pulsar.DefaultBatchBuilder
+		check(Batching{MaxMessages: -1}, other)
+		other = want
+		other.BatchingMaxSize = 9
+		check(Batching{MaxBytes: 9}, other)
+		other = want
+		other.CompressionType = pulsar.SNAPPY
+		check(Batching{Compression: Snappy}, other)
+		other.CompressionType = pulsar.NoCompression
+		check(Batching{Compression: NoCompression}, other)
+		other = want
+		other.BatcherBuilderType = pulsar.DefaultBatchBuilder
+		check(Batching{AcrossKeys: true}, other)
+	}
+}
 
 func TestConsumerOptions(t *testing.T) {
 	good := ConsumerOptions{Topics: []string{"orders"}, Subscription: "s", DeadLetter: DeadLetterPolicy{Topic: "orders-dead"}}

@@ -4,9 +4,46 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
+
+// TestLookedUpOnce: those who want a schema at the same time wait for one look-up.
+func TestLookedUpOnce(t *testing.T) {
+	l := newSchemaLookup(ClientOptions{})
+	var asked atomic.Int32
+	release := make(chan struct{})
+	l.fetch = func(context.Context, string, []byte) (Schema, error) {
+		asked.Add(1)
+		<-release
+		return Schema{Type: "STRING"}, nil
+	}
+	var waiting, all sync.WaitGroup
+	for range 8 {
+		waiting.Add(1)
+		all.Go(func() {
+			_, err := l.get("t", []byte{1})
+			waiting.Done()
+			if !errors.Is(err, errSchemaPending) {
+				t.Errorf("without an answer: %v", err)
+			}
+			for errors.Is(err, errSchemaPending) {
+				_, err = l.get("t", []byte{1})
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	waiting.Wait()
+	close(release)
+	all.Wait()
+	if n := asked.Load(); n != 1 {
+		t.Errorf("asked %d times", n)
+	}
+}
 
 // TestMadeUpVersions: messages that name versions which no registry has take a bounded memory, and forget no schema that there is.
 func TestMadeUpVersions(t *testing.T) {
