@@ -121,7 +121,7 @@ func Redrive(ctx context.Context, c *Client, o RedriveOptions) (RedriveResult, e
 	r.producers = newRawProducers(c, o.EncryptionKeys, nil)
 	r.producers.partition = o.Partition
 	err := r.all(ctx)
-	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	closing, cancel := steady(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	err = errors.Join(err, r.producers.close(closing, "the producers of a redrive"))
 	if err != nil {
@@ -172,7 +172,7 @@ func (r *redrive) partition(ctx context.Context, name string) (err error) {
 		return err
 	}
 	defer func() {
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		closing, cancel := steady(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
 		err = errors.Join(err, closeConsumer(closing, name, r.consumer))
 	}()
