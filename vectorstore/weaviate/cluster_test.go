@@ -160,29 +160,35 @@ func TestServerCluster(t *testing.T) {
 			}
 		}
 	}
-	s := open(t, o)
+	s := through(nodes[0], "", "")
 
 	t.Run("replicas", func(t *testing.T) {
 		other := o
 		other.Replication.Factor = 2
-		if _, err := New(t.Context(), other); !errors.Is(err, ErrCollection) {
-			t.Errorf("another factor: %v", err)
-		}
+		eventually(t, func() error {
+			_, err := New(t.Context(), other)
+			if err == nil {
+				t.Fatal("another factor: no error")
+			} else if errors.Is(err, ErrCollection) {
+				return nil
+			}
+			return err
+		})
 		want := shapes()
-		apply(t, s, vectorstore.Mutation{Object: want})
+		persist(t, through(nodes[0], All, ""), []vectorstore.Mutation{{Object: want}}) // so that it is what One reads
 		for _, n := range nodes {
 			for _, level := range []Consistency{"", One, All} {
-				got := get(t, through(n, All, level), 7) // by REST, but for One
+				got := read(t, through(n, All, level), 7)[0] // by REST, but for One
 				if got == nil || !reflect.DeepEqual(got.Properties, want.Properties) || !reflect.DeepEqual(got.Vectors, want.Vectors) {
 					t.Errorf("level %q: %+v", level, got)
 				}
 			}
 		}
-		apply(t, s, vectorstore.Mutation{Action: vectorstore.Merge, Object: vectorstore.Object{
+		persist(t, s, []vectorstore.Mutation{{Action: vectorstore.Merge, Object: vectorstore.Object{
 			Ref: want.Ref, Properties: map[string]any{"text": "merged"},
-		}})
+		}}})
 		want.Properties["text"] = "merged"
-		if got := get(t, s, 7); !reflect.DeepEqual(got.Properties, want.Properties) || !reflect.DeepEqual(got.Vectors, want.Vectors) {
+		if got := read(t, s, 7)[0]; !reflect.DeepEqual(got.Properties, want.Properties) || !reflect.DeepEqual(got.Vectors, want.Vectors) {
 			t.Errorf("merged: %+v", got)
 		}
 	})
@@ -209,19 +215,19 @@ func TestServerCluster(t *testing.T) {
 
 	t.Run("deletion conflicts", func(t *testing.T) {
 		for _, s := range []*Store{behind, s} {
-			if got := get(t, s, 1); got == nil || !got.Deleted {
+			if got := read(t, s, 1)[0]; got == nil || !got.Deleted {
 				t.Errorf("the deleted object is %+v", got)
 			}
-			if got := get(t, s, 2); got == nil || got.Deleted || got.Version != "v9" || got.Properties["title"] != "later" {
+			if got := read(t, s, 2)[0]; got == nil || got.Deleted || got.Version != "v9" || got.Properties["title"] != "later" {
 				t.Errorf("the object that was written after its deletion is %+v", got)
 			}
-			if got := get(t, s, 1000); got == nil || got.Properties["title"] != "1000" {
+			if got := read(t, s, 1000)[0]; got == nil || got.Properties["title"] != "1000" {
 				t.Errorf("the new object is %+v", got)
 			}
 		}
-		apply(t, behind, deletes(1000)...)
+		persist(t, behind, deletes(1000))
 		for _, s := range []*Store{behind, s} {
-			if got := get(t, s, 1000); got == nil || !got.Deleted {
+			if got := read(t, s, 1000)[0]; got == nil || !got.Deleted {
 				t.Errorf("the object that was deleted through a node without it is %+v", got)
 			}
 		}
