@@ -11,7 +11,9 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
+	"github.com/apache/pulsar-client-go/oauth2"
 	"github.com/apache/pulsar-client-go/pulsar/auth"
 )
 
@@ -29,7 +31,7 @@ func (a Auth) Format(f fmt.State, _ rune) { _, _ = f.Write([]byte("pulsarx.Auth(
 func TokenFunc(f func() (string, error)) Auth {
 	return Auth{"token", func() (auth.Provider, error) {
 		return auth.NewAuthenticationTokenFromSupplier(func() (string, error) {
-			token, err := f()
+			token, err := returning(f)
 			if err == nil && token == "" {
 				err = errors.New("pulsarx: the token is empty")
 			}
@@ -44,12 +46,26 @@ func TokenFile(path string) Auth {
 	return TokenFunc(func() (string, error) {
 		text, err := os.ReadFile(path)
 		return strings.TrimSpace(string(text)), err
-	})
+	}).reading("TokenFile", path)
+}
+
+// reading refuses what is no path but the secret that should be in the file, JSON, PEM or a JSON Web Token, since paths stand in errors.
+func (a Auth) reading(what string, paths ...string) Auth {
+	for _, path := range paths {
+		if strings.Contains(path, "{") || strings.Contains(path, "-----BEGIN") || strings.HasPrefix(path, "eyJ") {
+			a.make = func() (auth.Provider, error) {
+				return nil, fmt.Errorf("%s wants a path, and has what belongs in a file", what)
+			}
+		}
+	}
+	return a
 }
 
 // CertificateFunc authenticates with the TLS certificate that f returns for each connection: mutual TLS. The URL is pulsar+ssl://.
 func CertificateFunc(f func() (*tls.Certificate, error)) Auth {
-	return Auth{"tls", func() (auth.Provider, error) { return auth.NewAuthenticationFromTLSCertSupplier(f), nil }}
+	return Auth{"tls", func() (auth.Provider, error) {
+		return auth.NewAuthenticationFromTLSCertSupplier(func() (*tls.Certificate, error) { return returning(f) }), nil
+	}}
 }
 
 // CertificateFiles authenticates with the TLS certificate and key in two PEM files, which are read for each connection.
@@ -57,38 +73,62 @@ func CertificateFiles(certificate, key string) Auth {
 	return CertificateFunc(func() (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(certificate, key)
 		return &pair, err
-	})
+	}).reading("CertificateFiles", certificate, key)
 }
 
 // OAuth2Options say where tokens come from by OAuth 2.0's client credentials flow.
 type OAuth2Options struct {
 	// Issuer is the URL below which .well-known/openid-configuration stands. KeyFile may hold it.
 	Issuer string
-	// KeyFile is the path of a JSON file with client_id, client_secret and, where Issuer is empty, issuer_url. It is read at the start,
-	// and again when the issuer refuses what it held before.
+	// KeyFile is the path of a JSON file with client_id, client_secret and, where Issuer is empty, issuer_url. It is read for each token.
 	KeyFile string
+	// TLSCertificateFile and TLSKeyFile, in PEM, are shown to the issuer. Without KeyFile they are who the client is (tls_client_auth, RFC
+	// 8705), by the name ClientID, pulsar-client by default. They are read for each connection.
+	TLSCertificateFile, TLSKeyFile, ClientID string
+	// TLSTrustCertsFile has the authorities, in PEM, of which one signs the issuer's certificate; by default those of the system.
+	TLSTrustCertsFile string
 	// Audience of the tokens, often the broker's.
 	Audience string
 	// Scopes to ask for.
 	Scopes []string
 }
 
-// OAuth2 authenticates with tokens from an issuer. They are kept until shortly before they expire.
+func (o OAuth2Options) validate() error {
+	switch {
+	case o.KeyFile == "" && o.TLSCertificateFile == "":
+		return errors.New("OAuth2Options.KeyFile is missing, and so is TLSCertificateFile")
+	case strings.Contains(o.Issuer, "@"): // a password would stand in errors
+		return errors.New("OAuth2Options.Issuer: want https://host")
+	}
+	return nil
+}
+
+// OAuth2 authenticates with tokens from an issuer. NewClient asks for the first; each is kept until shortly before it expires. An issuer
+// that has not answered for 15 s is an error.
 func OAuth2(o OAuth2Options) Auth {
 	return Auth{"oauth2", func() (auth.Provider, error) {
+		if err := o.validate(); err != nil {
+			return nil, err
+		}
+		method := oauth2.TokenEndpointAuthMethodClientSecretPost
 		if o.KeyFile == "" {
-			return nil, errors.New("OAuth2Options.KeyFile is missing")
+			method = oauth2.TokenEndpointAuthMethodTLSClientAuth
 		}
 		return &renewed{open: func() (auth.Provider, error) {
 			return auth.NewAuthenticationOAuth2WithParams(map[string]string{
-				auth.ConfigParamType:      auth.ConfigParamTypeClientCredentials,
-				auth.ConfigParamIssuerURL: o.Issuer,
-				auth.ConfigParamAudience:  o.Audience,
-				auth.ConfigParamKeyFile:   o.KeyFile,
-				auth.ConfigParamScope:     strings.Join(o.Scopes, " "),
+				auth.ConfigParamType:                    auth.ConfigParamTypeClientCredentials,
+				auth.ConfigParamTokenEndpointAuthMethod: method,
+				auth.ConfigParamIssuerURL:               o.Issuer,
+				auth.ConfigParamClientID:                o.ClientID,
+				auth.ConfigParamAudience:                o.Audience,
+				auth.ConfigParamKeyFile:                 o.KeyFile,
+				auth.ConfigParamScope:                   strings.Join(o.Scopes, " "),
+				auth.ConfigParamTLSCertFile:             o.TLSCertificateFile,
+				auth.ConfigParamTLSKeyFile:              o.TLSKeyFile,
+				auth.ConfigParamTrustCertsFilePath:      o.TLSTrustCertsFile,
 			})
 		}}, nil
-	}}
+	}}.reading("OAuth2", o.KeyFile, o.TLSCertificateFile, o.TLSKeyFile)
 }
 
 // Athenz authenticates with role tokens of Athenz. The parameters are pulsar-client-go's and Java's: providerDomain, tenantDomain,
@@ -100,14 +140,18 @@ func Athenz(parameters map[string]string) Auth {
 		return &renewed{lazy: true, header: cmp.Or(parameters["roleHeader"], "Athenz-Role-Auth"), open: func() (auth.Provider, error) {
 			return auth.NewAuthenticationAthenzWithParams(parameters)
 		}}, nil
-	}}
+	}}.reading("Athenz", parameters["privateKey"], parameters["x509CertChain"])
 }
 
 // Basic authenticates with a name and a password; see TokenFunc for when f is called.
 func Basic(f func() (name, password string, err error)) Auth {
 	return Auth{"basic", func() (auth.Provider, error) {
-		return &renewed{always: true, open: func() (auth.Provider, error) {
-			name, password, err := f()
+		return &renewed{always: true, open: func() (_ auth.Provider, err error) {
+			var name, password string
+			err = recovering(func() (err error) {
+				name, password, err = f()
+				return err
+			})
 			if err != nil {
 				return nil, err
 			}
@@ -178,14 +222,41 @@ func (r *renewed) GetData() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := p.GetData()
+	data, err := ask(p)
 	if err == nil {
 		return data, nil
 	}
+	late := errors.Is(err, errNoAnswer)
 	if p, err = r.current(true); err != nil {
 		return nil, err
 	}
-	return p.GetData()
+	if late { // the next to ask need not wait for this one
+		return nil, errNoAnswer
+	}
+	return ask(p)
+}
+
+const answerTime = 15 * time.Second
+
+var errNoAnswer = fmt.Errorf("pulsarx: no credentials came in %v", answerTime)
+
+// ask asks a provider for credentials. Those of the client wait for their issuer for ever.
+func ask(p auth.Provider) ([]byte, error) {
+	type answer struct {
+		data []byte
+		err  error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		data, err := p.GetData()
+		answers <- answer{data, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.data, a.err
+	case <-time.After(answerTime):
+		return nil, errNoAnswer
+	}
 }
 
 // Close ends what the provider does in the background.

@@ -97,22 +97,26 @@ func (o ClientOptions) Format(f fmt.State, _ rune) {
 	case o.Pulsar.Authentication != nil:
 		how = "Pulsar.Authentication"
 	}
-	_, _ = fmt.Fprintf(f, "pulsarx.ClientOptions(URL %s, AdminURL %s, authentication %s)", withoutUser(o.URL), withoutUser(o.AdminURL), how)
+	_, _ = fmt.Fprintf(f, "pulsarx.ClientOptions(URL %s, AdminURL %s, authentication %s)", shown(o.URL), shown(o.AdminURL), how)
 }
 
 // LogValue is Format's text, for slog.
 func (o ClientOptions) LogValue() slog.Value { return slog.StringValue(fmt.Sprint(o)) }
 
-// withoutUser is a URL as it may be shown: what stands before an @ may be a password.
-func withoutUser(text string) string {
+// shown is a URL as it may be shown: what stands before an @ may be a password, and what stands in a query or fragment a token.
+func shown(text string) string {
 	scheme, rest, _ := strings.Cut(text, "://")
 	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		return scheme + "://***" + rest[at:]
+		text = scheme + "://***" + rest[at:]
+	}
+	if i := strings.IndexAny(text, "?#"); i >= 0 {
+		text = text[:i+1] + "***"
 	}
 	return text
 }
 
-// checkURL accepts scheme://host:port[,host:port...]. The error does not repeat a URL that holds a password.
+// checkURL accepts scheme://host:port[,host:port...], of HTTP with a path too. The error does not repeat the URL, which may hold a
+// password or token.
 func checkURL(text string, schemes ...string) error {
 	if text == "" {
 		return errors.New("missing")
@@ -127,7 +131,7 @@ func checkURL(text string, schemes ...string) error {
 	}
 	for host := range strings.SplitSeq(rest, ",") {
 		u, err := url.Parse(scheme + "://" + host)
-		if err != nil || u.Hostname() == "" || u.User != nil {
+		if err != nil || u.Hostname() == "" || strings.ContainsAny(host, "@?#") || schemes[0] == "pulsar" && strings.Trim(u.Path, "/") != "" {
 			return fmt.Errorf("want %s://host:port", schemes[0])
 		}
 	}
@@ -178,7 +182,7 @@ func NewClient(o ClientOptions) (*Client, error) {
 
 // Format writes where the client connects to and never a secret, whatever the verb.
 func (c *Client) Format(f fmt.State, _ rune) {
-	_, _ = fmt.Fprintf(f, "pulsarx.Client(URL %s, AdminURL %s)", withoutUser(c.options.URL), withoutUser(c.options.AdminURL))
+	_, _ = fmt.Fprintf(f, "pulsarx.Client(URL %s, AdminURL %s)", shown(c.options.URL), shown(c.options.AdminURL))
 }
 
 // Close closes the connections, after the producers, consumers and replays that still use them; close those first, so that

@@ -156,7 +156,7 @@ func (c *messageCrypto) newDataKey(names []string) (*dataKey, error) {
 	}
 	key := &dataKey{seal: seal, until: time.Now().Add(c.encryption.renewAfter())}
 	for _, name := range names {
-		text, err := c.encryption.PublicKey(name)
+		text, err := returning(func() ([]byte, error) { return c.encryption.PublicKey(name) })
 		if err != nil {
 			return nil, fmt.Errorf("pulsarx: public key %q: %w", name, err)
 		}
@@ -241,7 +241,7 @@ func (c *messageCrypto) dataKey(k crypto.EncryptionKeyInfo) (*dataKey, error) {
 	if c.encryption.PrivateKey == nil {
 		return nil, errors.New("ClientOptions.Encryption.PrivateKey is not set")
 	}
-	text, err := c.encryption.PrivateKey(k.Name())
+	text, err := returning(func() ([]byte, error) { return c.encryption.PrivateKey(k.Name()) })
 	if err != nil {
 		return nil, err
 	}

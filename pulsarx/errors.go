@@ -98,6 +98,15 @@ func recovering(f func() error) (err error) {
 	return f()
 }
 
+// returning is recovering for a function with a result.
+func returning[T any](f func() (T, error)) (result T, err error) {
+	err = recovering(func() (err error) {
+		result, err = f()
+		return err
+	})
+	return result, err
+}
+
 // clientError names what was attempted and where, and gives the sentinel for what the client says only in words.
 func clientError(what, url string, err error) error {
 	switch text := err.Error(); {

@@ -5,6 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"log"
+	"strings"
+
+	"github.com/apache/pulsar-client-go/pulsar"
 
 	"github.com/tidemark-go/tidemark/pulsarx"
 	"github.com/tidemark-go/tidemark/pulsarx/pulsartest"
@@ -43,21 +46,18 @@ func Example() {
 	}
 
 	consumer, err := pulsarx.NewConsumer(ctx, client, pulsarx.Avro[Order](), pulsarx.ConsumerOptions{
-		Topics: []string{"orders"}, Subscription: "billing",
+		Topics: []string{"orders"}, Subscription: "billing", MaxBatch: 1, // BatchError is for larger ones
 	})
 	if err != nil {
 		log.Fatal(err)
 	}
 	err = consumer.Run(ctx, func(_ context.Context, batch []pulsarx.Message[Order]) error {
-		errs := make(pulsarx.BatchError, len(batch))
-		for i, m := range batch {
-			if m.Value.Total < 0 {
-				errs[i] = pulsarx.Permanent(errors.New("negative total"))
-				return errs // what stands behind it in the batch runs again
-			}
-			fmt.Println("billed", m.Value.Total)
-			stop()
+		order := batch[0].Value
+		if order.Total < 0 {
+			return pulsarx.Permanent(errors.New("negative total"))
 		}
+		fmt.Println("billed", order.Total)
+		stop() // a service would go on
 		return nil
 	})
 	if err != nil {
@@ -69,6 +69,37 @@ func Example() {
 	// Output:
 	// billed 20
 	// dead letter: negative total
+}
+
+// A handler says which messages of a batch failed. The others are done, but for those that stand behind a failed one of their key: they run
+// again.
+func ExampleBatchError() {
+	bill := func(_ context.Context, batch []pulsarx.Message[Order]) error {
+		errs := make(pulsarx.BatchError, len(batch))
+		for i, m := range batch {
+			if m.Value.Total < 0 {
+				errs[i] = pulsarx.Permanent(errors.New("negative total"))
+			}
+		}
+		return errs.Err()
+	}
+	fmt.Println(bill(context.Background(), []pulsarx.Message[Order]{{Value: Order{"a", 5}}, {Value: Order{"b", -1}}}))
+	fmt.Println(bill(context.Background(), []pulsarx.Message[Order]{{Value: Order{"a", 5}}}))
+	// Output:
+	// pulsarx: 1 of 2 messages failed, the first, number 1: negative total
+	// <nil>
+}
+
+// A client with TLS, and a token that is read whenever a connection needs it, so that it changes without a restart. Options print no secret.
+func ExampleClientOptions() {
+	options := pulsarx.ClientOptions{
+		URL:      "pulsar+ssl://pulsar.example:6651",
+		AdminURL: "https://pulsar.example:8443",
+		Auth:     pulsarx.TokenFile("/var/run/secrets/pulsar/token"),
+		Pulsar:   pulsar.ClientOptions{TLSTrustCertsFilePath: "/etc/pulsar/ca.pem", TLSValidateHostname: true},
+	}
+	fmt.Println(options)
+	// Output: pulsarx.ClientOptions(URL pulsar+ssl://pulsar.example:6651, AdminURL https://pulsar.example:8443, authentication token)
 }
 
 // A replay hands the same handler what a topic holds, from a time or a place to its end.
@@ -112,6 +143,33 @@ func ExampleReplay() {
 	// /pricing
 	// /docs
 	// 3 messages, 0 to come
+}
+
+// A quarter of the visitors, always the same ones and with all that they do, feed an evaluation that may miss some of it.
+func ExampleSampler() {
+	broker, client := start()
+	defer broker.Close()
+	ctx := context.Background()
+	defer client.Close(ctx)
+	feed, err := pulsarx.NewSampler(ctx, client, pulsarx.String(), pulsarx.SamplerOptions[string]{
+		Producer: pulsarx.ProducerOptions[string]{
+			Topic: "non-persistent://public/default/visits",
+			Key:   func(visit string) string { return strings.Fields(visit)[0] },
+		},
+		Share: 0.25,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer feed.Close(ctx)
+	for _, visit := range []string{"ann /docs", "bob /docs", "ann /pricing", "bob /pricing", "eve /"} {
+		if feed.Offer(ctx, visit) {
+			fmt.Println("fed", visit)
+		}
+	}
+	// Output:
+	// fed bob /docs
+	// fed bob /pricing
 }
 
 func ExamplePosition() {

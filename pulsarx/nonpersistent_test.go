@@ -63,6 +63,14 @@ func TestNonPersistent(t *testing.T) {
 			_, fails["DeadLetter.Topic"] = pulsarx.NewConsumer(t.Context(), c, pulsarx.String(), pulsarx.ConsumerOptions{
 				Topics: []string{persistent}, Subscription: "s", DeadLetter: pulsarx.DeadLetterPolicy{Topic: topic},
 			})
+			for what, topics := range map[string][3]string{
+				"the input": {topic, "out", ""}, "the output": {persistent, topic, ""}, "its dead letters": {persistent, "out", topic},
+			} {
+				fails["RunStateful of "+what] = pulsarx.RunStateful(t.Context(), c, pulsarx.String(),
+					pulsarx.StatefulOptions{Topic: topics[0], Subscription: "s", DeadLetterTopic: topics[2]}, nil,
+					pulsarx.Output[string]{Codec: pulsarx.String(), Producer: pulsarx.ProducerOptions[string]{Topic: topics[1]}}, nil)
+			}
+			_, fails["Redrive"] = pulsarx.Redrive(t.Context(), c, pulsarx.RedriveOptions{Topic: topic, Order: pulsarx.RedriveForced})
 			for what, err := range fails {
 				if !errors.Is(err, pulsarx.ErrNonPersistent) || !strings.Contains(err.Error(), topic) {
 					t.Errorf("%s: %v", what, err)
@@ -197,5 +205,70 @@ func TestSampler(t *testing.T) {
 		}); err == nil {
 			t.Errorf("share %v", share)
 		}
+	}
+}
+
+// TestDropped: what becomes of the values of a sampler is counted, and so is what a broker confirms and drops.
+func TestDropped(t *testing.T) {
+	reader := sdkmetric.NewManualReader()
+	before := otel.GetMeterProvider()
+	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader)))
+	defer otel.SetMeterProvider(before)
+	g := newGate(t, inProcess(t).url, nil, nil)
+	g.drops = true
+	c, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: g.url()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(timeout(t, 60*time.Second))
+	sampler, err := pulsarx.NewSampler(t.Context(), c, pulsarx.String(), pulsarx.SamplerOptions[string]{
+		Producer: pulsarx.ProducerOptions[string]{
+			Topic: volatile(t), Key: keyOf, MaxPending: 1, Batching: pulsarx.Batching{MaxDelay: time.Hour}, // until Flush
+		},
+		Share: 0.5,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[string]int64{"skipped": 0, "full": -1, "sent": 1, "failed": 1, "dropped": 1}
+	var chosen string
+	for i := range 100 {
+		if key := fmt.Sprint(i, ":x"); sampler.Offer(t.Context(), key) {
+			chosen = key
+			want["full"]++
+		} else {
+			want["skipped"]++
+		}
+	}
+	if err := sampler.Flush(t.Context()); err != nil && !errors.Is(err, pulsarx.ErrQueueFull) { // of those that failed meanwhile
+		t.Fatal(err)
+	}
+	if err := sampler.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	sampler.Offer(t.Context(), chosen)
+	counts := map[string]int64{}
+	eventually(t, "all outcomes", func() bool {
+		var data metricdata.ResourceMetrics
+		if err := reader.Collect(t.Context(), &data); err != nil {
+			t.Fatal(err)
+		}
+		for _, scope := range data.ScopeMetrics {
+			for _, m := range scope.Metrics {
+				sum, _ := m.Data.(metricdata.Sum[int64])
+				for _, point := range sum.DataPoints {
+					switch outcome, _ := point.Attributes.Value("pulsarx.sampler.outcome"); m.Name {
+					case "pulsarx.sampler.values":
+						counts[outcome.AsString()] = point.Value
+					case "pulsarx.producer.dropped":
+						counts["dropped"] = point.Value
+					}
+				}
+			}
+		}
+		return counts["sent"]+counts["failed"] == 2 && counts["dropped"] > 0
+	})
+	if !maps.Equal(counts, want) {
+		t.Errorf("counted %v, want %v", counts, want)
 	}
 }

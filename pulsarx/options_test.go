@@ -1,11 +1,13 @@
 package pulsarx
 
 import (
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
+	"github.com/apache/pulsar-client-go/pulsar/log"
 )
 
 // TestPresets: the client gets the documented numbers, each of which gives way to a field that is set.
@@ -88,5 +90,26 @@ func TestServer(t *testing.T) {
 		if strings.TrimPrefix(got, ":") != want {
 			t.Errorf("%s: %q, want %q", url, got, want)
 		}
+	}
+}
+
+// TestQuietLogger: of what the client logs, warnings and errors are passed on, with the fields that are known to hold no payload.
+func TestQuietLogger(t *testing.T) {
+	var out strings.Builder
+	var l log.Logger = quietLogger{slog.New(slog.NewTextHandler(&out, nil))}
+	l = l.SubLogger(log.Fields{"topic": "orders", "payload": "hidden"})
+	entry := l.WithFields(log.Fields{"producer_name": "p", "properties": "hidden"}).WithField("message", "hidden")
+	entry.Warn("slow")
+	entry.Errorf("lost %d", 3)
+	entry.Debug("hidden")
+	entry.Infof("%s", "hidden")
+	text := out.String()
+	for _, part := range []string{"topic=orders", "producer_name=p", "pulsar: slow", "pulsar: lost 3"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("%q is not in %s", part, text)
+		}
+	}
+	if strings.Contains(text, "hidden") {
+		t.Error(text)
 	}
 }

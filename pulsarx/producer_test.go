@@ -388,10 +388,20 @@ func TestTraces(t *testing.T) {
 	if len(received.Links) != 1 || processed.Parent.SpanID() != received.SpanContext.SpanID() || received.StartTime.After(processed.StartTime) {
 		t.Errorf("receive %+v, process's parent %v", received, processed.Parent.SpanID())
 	}
-	for name, span := range map[string]tracetest.SpanStub{"send": sent, "receive": received, "process": processed} {
-		if !slices.Contains(span.Attributes, attribute.String("messaging.operation.type", name)) ||
-			!slices.Contains(span.Attributes, attribute.String("messaging.system", "pulsar")) {
-			t.Errorf("%s has the attributes %v", name, span.Attributes)
+	for name, kind := range map[string]trace.SpanKind{
+		"send": trace.SpanKindProducer, "receive": trace.SpanKindClient, "process": trace.SpanKindConsumer,
+	} {
+		span := byName[name]
+		if span.SpanKind != kind {
+			t.Errorf("%s is of the kind %v", name, span.SpanKind)
+		}
+		for _, want := range []attribute.KeyValue{
+			attribute.String("messaging.operation.type", name), attribute.String("messaging.operation.name", name),
+			attribute.String("messaging.system", "pulsar"), attribute.String("messaging.destination.name", topic),
+		} {
+			if !slices.Contains(span.Attributes, want) {
+				t.Errorf("%s lacks %v: %v", name, want, span.Attributes)
+			}
 		}
 	}
 	if got.SpanID() != processed.SpanContext.SpanID() {

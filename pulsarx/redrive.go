@@ -65,8 +65,11 @@ func (o RedriveOptions) withDefaults() RedriveOptions {
 
 func (o RedriveOptions) validate() error {
 	var errs []error
-	if o.Topic == "" {
+	switch {
+	case o.Topic == "":
 		errs = append(errs, errors.New("RedriveOptions.Topic is missing"))
+	case nonPersistent(o.Topic):
+		errs = append(errs, fmt.Errorf("RedriveOptions.Topic: %w: %s keeps no dead letters", ErrNonPersistent, o.Topic))
 	}
 	if o.Target != "" && fullTopic(o.Target) == fullTopic(o.Topic) {
 		errs = append(errs, errors.New("RedriveOptions.Target is the dead-letter topic itself"))

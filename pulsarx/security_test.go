@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math"
 	"math/big"
 	"net"
 	"net/http"
@@ -41,12 +42,15 @@ type gate struct {
 	scheme   string
 	broker   string
 	allow    func(method, credentials string) bool // nil: everybody
+	proxy    bool                                  // clients reach brokers through the gate, as through Pulsar's proxy
+	drops    bool                                  // receipts say that messages were dropped
 	upstream atomic.Int64                          // bytes from clients
 	running  sync.WaitGroup
 
 	mu        sync.Mutex
 	conns     map[net.Conn]*sync.Mutex // clients, and what a frame to each is written under
 	listeners []string                 // names that look-ups asked for
+	behind    []string                 // brokers that a proxy was asked for
 	responses []string                 // to challenges
 }
 
@@ -114,8 +118,11 @@ func (g *gate) serve(client net.Conn) {
 			if err != nil {
 				return
 			}
-			if kind, _ := command(frame); kind == 24 { // LOOKUP_RESPONSE
+			switch kind, _ := command(frame); {
+			case kind == 24: // LOOKUP_RESPONSE
 				frame = g.readdress(frame)
+			case kind == 7 && g.drops: // SEND_RECEIPT
+				frame = newFrame(7, protowire.AppendBytes(protowire.AppendTag(bodyOf(frame), 3, protowire.BytesType), nowhere))
 			}
 			writing.Lock()
 			_, err = client.Write(frame)
@@ -136,6 +143,11 @@ func (g *gate) serve(client net.Conn) {
 		case 2: // CONNECT
 			if g.allow != nil && !g.allow(string(body[5]), string(body[3])) {
 				return
+			}
+			if broker := string(body[6]); broker != "" {
+				g.mu.Lock()
+				g.behind = append(g.behind, broker)
+				g.mu.Unlock()
 			}
 		case 23: // LOOKUP
 			g.mu.Lock()
@@ -175,19 +187,30 @@ func (g *gate) answers() []string {
 	return append([]string(nil), g.responses...)
 }
 
-// readdress puts the gate's address in the place of the broker's.
+// readdress puts the gate's address in the place of the broker's, or, of a proxy, says that the broker is reached through it.
 func (g *gate) readdress(frame []byte) []byte {
-	_, _, n := protowire.ConsumeTag(frame[8:])
-	_, m := protowire.ConsumeVarint(frame[8+n:])
-	_, _, k := protowire.ConsumeTag(frame[8+n+m:])
-	body, _ := protowire.ConsumeBytes(frame[8+n+m+k:])
-	body = append([]byte(nil), body...)
+	body := bodyOf(frame)
+	if g.proxy {
+		return newFrame(24, protowire.AppendVarint(protowire.AppendTag(body, 8, protowire.VarintType), 1))
+	}
 	field := protowire.Number(1)
 	if g.scheme == "pulsar+ssl" {
 		field = 2
 	}
 	body = protowire.AppendString(protowire.AppendTag(body, field, protowire.BytesType), g.url())
 	return newFrame(24, body)
+}
+
+// nowhere is the id of a message that a broker of a non-persistent topic has dropped: ledger and entry are -1.
+var nowhere = protowire.AppendVarint(append(protowire.AppendVarint([]byte{8}, math.MaxUint64), 16), math.MaxUint64)
+
+// bodyOf is a copy of a command's body.
+func bodyOf(frame []byte) []byte {
+	_, _, n := protowire.ConsumeTag(frame[8:])
+	_, m := protowire.ConsumeVarint(frame[8+n:])
+	_, _, k := protowire.ConsumeTag(frame[8+n+m:])
+	body, _ := protowire.ConsumeBytes(frame[8+n+m+k:])
+	return append([]byte(nil), body...)
 }
 
 func newFrame(kind protowire.Number, body []byte) []byte {
@@ -488,6 +511,51 @@ func TestOAuth2(t *testing.T) {
 	}
 }
 
+// TestOAuth2Certificate: an issuer that knows its clients by their certificates, which change in their files.
+func TestOAuth2Certificate(t *testing.T) {
+	s, dir := inProcess(t), t.TempDir()
+	in := func(name string) string { return filepath.Join(dir, name) }
+	a := newAuthority(t)
+	a.write(t, in("ca.pem"))
+	a.issue(t, "issuer", in("issuer.pem"), in("issuer.key"))
+	pair, err := tls.LoadX509KeyPair(in("issuer.pem"), in("issuer.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var issuer *httptest.Server
+	issuer = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Connection", "close") // the next token shows the certificate anew
+		answer := map[string]any{"token_endpoint": issuer.URL + "/token"}
+		if r.URL.Path == "/token" {
+			answer = map[string]any{"access_token": r.FormValue("client_id") + "-" + r.TLS.PeerCertificates[0].Subject.CommonName, "expires_in": 1}
+		}
+		_ = json.NewEncoder(w).Encode(answer)
+	}))
+	issuer.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: a.pool(), ClientAuth: tls.RequireAndVerifyClientCert}
+	issuer.StartTLS()
+	defer issuer.Close()
+	var want atomic.Value
+	g := newGate(t, s.url, nil, func(method, token string) bool { return method == "token" && token == want.Load() })
+	change := func(name string) {
+		a.issue(t, name, in("client.pem"), in("client.key"))
+		want.Store("me-" + name)
+	}
+	change("one")
+	c, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: g.url(), Auth: pulsarx.OAuth2(pulsarx.OAuth2Options{
+		Issuer: issuer.URL, TLSCertificateFile: in("client.pem"), TLSKeyFile: in("client.key"), TLSTrustCertsFile: in("ca.pem"), ClientID: "me",
+	})})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(timeout(t, 60*time.Second))
+	p := keyed(t, c, topic(t))
+	send(t, p, "a:1")
+	change("two")
+	g.disconnect()
+	send(t, p, "a:2")
+}
+
 // zts is a token service of Athenz's that knows the public key of a tenant's service.
 type zts struct {
 	key    atomic.Pointer[ecdsa.PublicKey]
@@ -562,6 +630,20 @@ func TestAthenz(t *testing.T) {
 	}
 }
 
+// TestAuthPanics: a panic of a function that should return a secret is an error.
+func TestAuthPanics(t *testing.T) {
+	for _, auth := range []pulsarx.Auth{
+		pulsarx.TokenFunc(func() (string, error) { panic("no token today") }),
+		pulsarx.CertificateFunc(func() (*tls.Certificate, error) { panic("no token today") }),
+		pulsarx.Basic(func() (string, string, error) { panic("no token today") }),
+	} {
+		err := refused(t, pulsarx.ClientOptions{URL: "pulsar+ssl://127.0.0.1:1", Auth: auth}, "t")
+		if err == nil || !strings.Contains(err.Error(), "panic: no token today") {
+			t.Errorf("%v: %v", auth, err)
+		}
+	}
+}
+
 func TestBasic(t *testing.T) {
 	s, topic := inProcess(t), topic(t)
 	g := newGate(t, s.url, nil, func(method, both string) bool { return method == "basic" && both == "me:secret" })
@@ -580,6 +662,12 @@ func TestNeverPrinted(t *testing.T) {
 	for _, o := range []pulsarx.ClientOptions{
 		{URL: "pulsar://localhost", Token: "hidden"},
 		{URL: "pulsar://me:hidden@localhost", AdminURL: "http://me:hidden@localhost"},
+		{URL: "pulsar://localhost?token=hidden", AdminURL: "http://localhost#hidden"},
+		{URL: "pulsar://localhost", AdminURL: "http://localhost?token=hidden"},
+		{URL: "pulsar://localhost", Auth: pulsarx.TokenFile("eyJhidden")}, // what belongs in the file, in place of its path
+		{URL: "pulsar://localhost", Auth: pulsarx.CertificateFiles("cert.pem", "-----BEGIN PRIVATE KEY-----\nhidden")},
+		{URL: "pulsar://localhost", Auth: pulsarx.OAuth2(pulsarx.OAuth2Options{KeyFile: `{"client_secret":"hidden"}`})},
+		{URL: "pulsar://localhost", Auth: pulsarx.OAuth2(pulsarx.OAuth2Options{KeyFile: "key.json", Issuer: "https://me:hidden@localhost"})},
 		{URL: "pulsar://localhost", Auth: pulsarx.Athenz(map[string]string{"privateKey": "hidden"})},
 		{URL: "pulsar://localhost", Pulsar: pulsar.ClientOptions{Authentication: pulsar.NewAuthenticationToken("hidden")}},
 	} {
@@ -589,8 +677,59 @@ func TestNeverPrinted(t *testing.T) {
 		}
 		slog.New(slog.NewTextHandler(&out, nil)).Info("x", "options", o, "auth", o.Auth)
 		slog.New(slog.NewJSONHandler(&out, nil)).Info("x", "options", o, "auth", o.Auth)
+		c, err := pulsarx.NewClient(o)
+		if o.Token == "" && o.Pulsar.Authentication == nil && err == nil {
+			t.Errorf("%v makes a client", o)
+		}
+		if err == nil {
+			_ = c.Close(t.Context())
+		}
+		fmt.Fprintln(&out, err)
 		if strings.Contains(out.String(), "hidden") || strings.Contains(out.String(), fmt.Sprintf("%x", "hidden")) {
 			t.Error(out.String())
+		}
+	}
+}
+
+// lines are what a logger has written, a line each.
+type lines chan string
+
+func (l lines) Write(line []byte) (int, error) {
+	l <- string(line)
+	return len(line), nil
+}
+
+// TestLog: the log says where a dead letter came from and why, and has no payload, key, property or error text, which may hold them.
+func TestLog(t *testing.T) {
+	s, topic, out := inProcess(t), topic(t), make(lines, 1000)
+	c, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: s.url, Token: "hidden", Logger: slog.New(slog.NewJSONHandler(out, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(timeout(t, 60*time.Second))
+	if _, err := keyed(t, c, topic).Send(t.Context(), "hidden:1", pulsarx.Property("hidden", "hidden")); err != nil {
+		t.Fatal(err)
+	}
+	r := run(t, c, pulsarx.String(), pulsarx.ConsumerOptions{
+		Topics: []string{topic}, Subscription: "billing", DeadLetter: pulsarx.DeadLetterPolicy{MaxAttempts: 1},
+	}, func(_ context.Context, batch []pulsarx.Message[string]) error { panic(batch[0].Value) })
+	defer r.stop()
+	for ended := timeout(t, 60*time.Second); ; {
+		select {
+		case line := <-out:
+			if strings.Contains(line, "hidden") {
+				t.Error(line)
+			}
+			if strings.Contains(line, "pulsarx: dead letter") {
+				for _, part := range []string{topic, "billing", "attempts"} {
+					if !strings.Contains(line, part) {
+						t.Errorf("%s is not in %s", part, line)
+					}
+				}
+				return
+			}
+		case <-ended.Done():
+			t.Fatal("no dead letter is logged")
 		}
 	}
 }
@@ -628,7 +767,27 @@ func TestClientNeverPrinted(t *testing.T) {
 	}
 }
 
-// TestListenerName: a named listener reaches the broker with each look-up, and a proxy's address stands for the broker's.
+// TestProxy: where a proxy's look-ups say so, brokers are reached through it alone.
+func TestProxy(t *testing.T) {
+	s, topic := inProcess(t), topic(t)
+	g := newGate(t, s.url, nil, nil)
+	g.proxy = true
+	if err := roundTrip(t, pulsarx.ClientOptions{URL: g.url()}, topic); err != nil {
+		t.Fatal(err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.behind) == 0 {
+		t.Error("the proxy was asked for no broker")
+	}
+	for _, broker := range g.behind {
+		if "pulsar://"+broker != s.url {
+			t.Errorf("the proxy was asked for %s", broker)
+		}
+	}
+}
+
+// TestListenerName: a named listener reaches the broker with each look-up.
 func TestListenerName(t *testing.T) {
 	s, topic := inProcess(t), topic(t)
 	g := newGate(t, s.url, nil, nil)

@@ -34,8 +34,8 @@ func OrderingKey(key string) SendOption {
 	return func(m *pulsar.ProducerMessage) { m.OrderingKey = key }
 }
 
-// DeliverAfter delivers the message to the consumers of Shared and Key_Shared subscriptions when d has passed; others get it at
-// once. It is sent alone, not in a batch, and keeps no order with other messages.
+// DeliverAfter delivers the message to the consumers of Shared and Key_Shared subscriptions when d has passed; others, and those of a
+// non-persistent topic, get it at once. It is sent alone, not in a batch, and keeps no order with other messages.
 func DeliverAfter(d time.Duration) SendOption {
 	return func(m *pulsar.ProducerMessage) { m.DeliverAfter = d }
 }

@@ -57,6 +57,9 @@ func (o StatefulOptions) validate() error {
 	case nonPersistent(o.Topic):
 		errs = append(errs, fmt.Errorf("StatefulOptions.Topic: %w: %s keeps nothing to resume from", ErrNonPersistent, o.Topic))
 	}
+	if nonPersistent(o.DeadLetterTopic) {
+		errs = append(errs, fmt.Errorf("StatefulOptions.DeadLetterTopic: %w: %s would lose dead letters", ErrNonPersistent, o.DeadLetterTopic))
+	}
 	if o.Subscription == "" {
 		errs = append(errs, errors.New("StatefulOptions.Subscription is missing"))
 	}
@@ -123,12 +126,15 @@ func RunStateful[In, Out any](
 	p func(Partition) (Processor[In, Out], error), out Output[Out], s CheckpointStore,
 ) error {
 	err := o.validate()
-	if out.Codec == nil || out.Producer.Topic == "" {
-		err = errors.Join(err, errors.New("Output needs a Codec and a Producer.Topic"))
+	if out.Codec == nil {
+		err = errors.Join(err, errors.New("Output.Codec is missing"))
 	}
 	if p == nil || s == nil {
 		err = errors.Join(err, errors.New("RunStateful needs a function that makes processors, and a CheckpointStore"))
 	}
+	numbered := out.Producer // as it will be
+	numbered.Name, numbered.Deduplicate = "of a partition", true
+	err = errors.Join(err, numbered.validate())
 	if _, ok := s.(appender); o.Incremental && !ok {
 		err = errors.Join(err, errors.New("StatefulOptions.Incremental: the CheckpointStore has no method Append"))
 	}

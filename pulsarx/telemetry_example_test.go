@@ -29,6 +29,7 @@ func Example_prometheus() {
 	before := otel.GetMeterProvider()
 	otel.SetMeterProvider(sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter)))
 	defer otel.SetMeterProvider(before) // an application keeps it
+	// An application serves this handler at /metrics.
 	metrics := httptest.NewServer(promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	defer metrics.Close()
 

@@ -109,7 +109,7 @@ func (c cluster) get(ctx context.Context, path string, out any) (found bool, err
 // noLocalPolicies is what Pulsar says of a namespace that no broker has had a topic of yet: nothing is set.
 const noLocalPolicies = "local-policies does not exist"
 
-// unsupported says that the server does not know a policy, which is not the same as one that is not set.
+// unsupported says that the server does not know a policy, or does not show it, which is not the same as one that is not set.
 type unsupported struct{ reason string }
 
 func (e unsupported) Error() string { return e.reason }
@@ -125,6 +125,8 @@ func (c cluster) read(ctx context.Context, base string, s setting, d declared) e
 	switch admin.Status(err) {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented:
 		return unsupported{fmt.Sprintf("the server does not know it: %v", err)}
+	case http.StatusUnauthorized, http.StatusForbidden: // as bookieAffinity to a tenant's administrators, who may see the rest
+		return unsupported{fmt.Sprintf("the server does not show it: %v", err)}
 	}
 	if err != nil {
 		return err

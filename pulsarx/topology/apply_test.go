@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -191,7 +193,7 @@ func TestUndeclared(t *testing.T) {
 			tenant := tenantName(t, c)
 			full := topology.Topology{Tenants: map[string]topology.Tenant{tenant: {Namespaces: map[string]topology.Namespace{
 				"events": {
-					Policies:    topology.Policies{TTL: topology.Hour},
+					Policies:    topology.Policies{TTL: topology.Hour, Retention: &topology.Retention{Time: topology.Infinite}},
 					Permissions: map[string][]string{"alice": {"produce"}, "bob": {"consume"}},
 					Topics: map[string]topology.Topic{
 						"orders": {
@@ -213,8 +215,8 @@ func TestUndeclared(t *testing.T) {
 				t.Errorf("what is not declared is touched:\n%s", p)
 			}
 			reset := apply(t, c, less, topology.Options{ResetUndeclared: true})
-			contains(t, reset, "- ttl: 1h -> not set", "- maxProducers: 5 -> not set", "- permissions.bob: consume -> not set", "- permissions.carol: consume -> not set",
-				"Plan: 0 to create or set, 0 to change, 4 to delete or unset.")
+			contains(t, reset, "- ttl: 1h -> not set", "- retention: infinite -> not set", "- maxProducers: 5 -> not set", "- permissions.bob: consume -> not set", "- permissions.carol: consume -> not set",
+				"Plan: 0 to create or set, 0 to change, 5 to delete or unset.")
 			for _, silent := range []topology.Tenant{{}, {Namespaces: map[string]topology.Namespace{"events": {}, "gone": {}}}} {
 				nothing := plan(t, c, topology.Topology{Tenants: map[string]topology.Tenant{tenant: silent}}, topology.Options{DeleteUndeclared: true})
 				if !nothing.Empty() {
@@ -326,7 +328,7 @@ func front(tb testing.TB, s server, answer func(w http.ResponseWriter, r *http.R
 	}
 	proxy := httputil.NewSingleHostReverseProxy(target)
 	transport := &http.Transport{}
-	proxy.Transport = transport
+	proxy.Transport, proxy.ErrorLog = transport, log.New(io.Discard, "", 0) // tests end requests
 	proxied := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !answer(w, r) {
 			proxy.ServeHTTP(w, r)
@@ -336,12 +338,15 @@ func front(tb testing.TB, s server, answer func(w http.ResponseWriter, r *http.R
 	return clientOf(tb, s.url, proxied.URL)
 }
 
-// TestUnsupported: a policy that a server does not know is not the same as one that is not set.
+// TestUnsupported: a policy that a server does not know, or does not show, is not the same as one that is not set.
 func TestUnsupported(t *testing.T) {
 	for name, start := range servers {
 		t.Run(name, func(t *testing.T) {
 			s := start(t)
-			for _, status := range []int{http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusNotImplemented} {
+			for status, says := range map[int]string{
+				http.StatusNotFound: "know", http.StatusMethodNotAllowed: "know", http.StatusNotImplemented: "know",
+				http.StatusUnauthorized: "show",
+			} {
 				c := front(t, s, func(w http.ResponseWriter, r *http.Request) bool {
 					unknown := strings.HasSuffix(r.URL.Path, "/deduplicationEnabled") || strings.HasSuffix(r.URL.Path, "/antiAffinity")
 					if unknown {
@@ -355,10 +360,32 @@ func TestUnsupported(t *testing.T) {
 				have := read(t, c, tenant)
 				contains(t, have, "orders")
 				want := events(tenant, map[string]topology.Topic{"orders": {Policies: topology.Policies{Deduplication: topology.On}}})
-				contains(t, plan(t, c, want, topology.Options{}).String(), "refused: topic persistent://"+tenant+"/events/orders: deduplication: the server does not know it",
+				contains(t, plan(t, c, want, topology.Options{}).String(), "refused: topic persistent://"+tenant+"/events/orders: deduplication: the server does not "+says+" it",
 					fmt.Sprint(status), "no such thing")
 			}
 		})
+	}
+}
+
+// TestSettled: a policy that the server takes and does not keep is not done; Apply asks until it is there, or its context ends.
+func TestSettled(t *testing.T) {
+	s := inProcess(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	var asked atomic.Int64
+	c := front(t, s, func(_ http.ResponseWriter, r *http.Request) bool {
+		if !strings.HasSuffix(r.URL.Path, "/orders/deduplicationEnabled") {
+			return false
+		}
+		if r.Method == http.MethodGet && asked.Add(1) == 5 {
+			cancel()
+		}
+		return r.Method == http.MethodPost
+	})
+	want := events(tenantName(t, s.client(t)), map[string]topology.Topic{"orders": {Policies: topology.Policies{Deduplication: topology.On}}})
+	err := plan(t, c, want, topology.Options{}).Apply(ctx)
+	var applied *topology.ApplyError
+	if !errors.Is(err, context.Canceled) || !errors.As(err, &applied) || applied.Failed.Setting != "deduplication" || len(applied.NotDone) > 0 {
+		t.Errorf("after %d questions: %v", asked.Load(), err)
 	}
 }
 

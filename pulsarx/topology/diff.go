@@ -193,8 +193,8 @@ func (d *diff) changeTenant(name string, want, have Tenant) {
 	if want.Clusters != nil {
 		after.Clusters = names(want.Clusters)
 	}
-	d.add(resource, "admins", list(have.Admins), list(after.Admins), posted(path, after))
-	d.add(resource, "clusters", list(have.Clusters), list(after.Clusters), posted(path, after))
+	d.add(resource, "admins", text(have.Admins), text(after.Admins), posted(path, after))
+	d.add(resource, "clusters", text(have.Clusters), text(after.Clusters), posted(path, after))
 }
 
 // clusters are all but the one that stands for configuration.

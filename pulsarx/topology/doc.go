@@ -57,6 +57,8 @@
 // with an [*ApplyError], which says what is done and what is not. Applying again, or planning and applying, goes on from there: a plan
 // made after a complete one is empty. A plan that holds refusals is not applied at all.
 //
+// The administrators of a tenant may plan, apply and read what is in it. Isolation and bookieAffinity take a superuser.
+//
 // Requests are tried again for up to 20 s where the server does not answer, or answers that it cannot for the moment.
 //
 // # Partitions

@@ -24,7 +24,7 @@ type Refusal struct {
 }
 
 // String is the refusal in a line.
-func (r Refusal) String() string { return r.Resource + ": " + r.Reason }
+func (r Refusal) String() string { return line(r.Resource + ": " + r.Reason) }
 
 // ApplyError says how far Apply came: Done is in force, Failed is the change that was refused or got no answer, and may be in force in
 // the second case, NotDone are those after it. Plan again, mend, and apply: what is done is no part of the next plan.

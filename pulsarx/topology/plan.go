@@ -3,7 +3,10 @@ package topology
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/tidemark-go/tidemark/pulsarx"
 )
@@ -51,14 +54,25 @@ type step struct {
 
 // String is the change in a line: "~ namespace shop/events ttl: 1h -> 7d".
 func (c Change) String() string {
-	if c.Setting == "" {
-		text := fmt.Sprintf("%c %s", c.Action, c.Resource)
-		if detail := c.New + c.Old; detail != "" {
-			text += " (" + detail + ")"
-		}
+	text := fmt.Sprintf("%c %s", c.Action, c.Resource)
+	if c.Setting != "" {
+		text += " " + c.setting()
+	} else if detail := c.New + c.Old; detail != "" {
+		text += " (" + detail + ")"
+	}
+	return line(text)
+}
+
+func (c Change) setting() string { return c.Setting + ": " + c.values() }
+
+// line escapes, as Go does, what would not be seen as it is: line breaks, other control characters, and what turns the direction of writing.
+// A name cannot pass for another line of a plan.
+func line(text string) string {
+	if utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) {
 		return text
 	}
-	return fmt.Sprintf("%c %s %s: %s", c.Action, c.Resource, c.Setting, c.values())
+	quoted := strconv.Quote(text)
+	return strings.ReplaceAll(quoted[1:len(quoted)-1], `\"`, `"`)
 }
 
 func (c Change) values() string {
@@ -99,7 +113,8 @@ func NewPlan(ctx context.Context, client *pulsarx.Client, t Topology, o Options)
 func (p *Plan) Empty() bool { return len(p.Changes)+len(p.Refusals) == 0 }
 
 // String is the plan for a person to read: what is created (+), changed (~) and deleted (-), resource by resource, with old and new
-// values, then the warnings and the refusals. The same difference gives the same text.
+// values, then the warnings and the refusals, each on one line: what cannot be printed in a name or value is escaped as in Go. The same
+// difference gives the same text.
 func (p *Plan) String() string {
 	var b strings.Builder
 	resource := ""
@@ -110,13 +125,13 @@ func (p *Plan) String() string {
 			continue
 		}
 		if c.Resource != resource {
-			fmt.Fprintf(&b, "~ %s\n", c.Resource)
+			fmt.Fprintf(&b, "~ %s\n", line(c.Resource))
 			resource = c.Resource
 		}
-		fmt.Fprintf(&b, "    %c %s: %s\n", c.Action, c.Setting, c.values())
+		fmt.Fprintf(&b, "    %c %s\n", c.Action, line(c.setting()))
 	}
 	for _, w := range p.Warnings {
-		fmt.Fprintf(&b, "warning: %s\n", w)
+		fmt.Fprintf(&b, "warning: %s\n", line(w))
 	}
 	for _, r := range p.Refusals {
 		fmt.Fprintf(&b, "refused: %v\n", r)

@@ -89,7 +89,7 @@ func TestAll(t *testing.T) {
 	}
 }
 
-// TestOddNames: names with what has a meaning in URLs are those of what is made, read and deleted.
+// TestOddNames: names with what has a meaning in URLs and in a plan's text are those of what is made, read and deleted.
 func TestOddNames(t *testing.T) {
 	for name, start := range servers {
 		t.Run(name, func(t *testing.T) {
@@ -97,14 +97,25 @@ func TestOddNames(t *testing.T) {
 			c := s.client(t)
 			n := topology.Namespace{Permissions: map[string][]string{}, Topics: map[string]topology.Topic{}}
 			want := one(tenantName(t, c), n)
-			for i, odd := range []string{"ä b+c", "a%2Fb?c#d;e=f&g", `"{[\]}"%`} {
+			for i, odd := range []string{"ä b+c", "a%2Fb?c#d;e=f&g", `"{[\]}"%`, "a\n- tenant shop \u202e\x1b[2K"} {
 				n.Permissions[odd+"/x"] = []string{"produce"}
 				n.Topics[odd] = topology.Topic{
 					Partitions: i, Policies: topology.Policies{TTL: topology.Hour}, Permissions: map[string][]string{odd + "/y": {"consume"}},
 					Subscriptions: map[string]topology.Subscription{odd: {Replicated: topology.On, DeadLetter: &topology.DeadLetter{}}},
 				}
 			}
-			apply(t, c, want, topology.Options{})
+			text := apply(t, c, want, topology.Options{})
+			contains(t, text, `a\n- tenant shop \u202e\x1b[2K-`)
+			if strings.Contains(text, "\n- ") || strings.ContainsAny(text, "\x1b\u202e") {
+				t.Errorf("a name stands as it is:\n%q", text)
+			}
+			for _, admins := range [][]string{{"none"}, {"a, b"}, {"b", "a"}, {}} { // each is another set
+				only := topology.Topology{Tenants: map[string]topology.Tenant{}}
+				for tenant := range want.Tenants {
+					only.Tenants[tenant] = topology.Tenant{Admins: admins}
+				}
+				contains(t, apply(t, c, only, topology.Options{}), "~ admins: ")
+			}
 			strict := topology.Options{DeleteUndeclared: true, ResetUndeclared: true}
 			if p := plan(t, c, want, strict); !p.Empty() {
 				t.Errorf("more is there than was declared:\n%s", p)

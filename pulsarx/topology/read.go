@@ -17,10 +17,18 @@ import (
 )
 
 // Read returns what the cluster has, as a declaration: of the tenants named, or of all. Planning it changes nothing; written as YAML
-// it is where a cluster that exists begins to be declared. Policies that are not set, or that the server does not know, are absent;
-// so are the system's own topics and subscriptions, credentials of an offload, isolation policies where tenants are named, non-
-// persistent topics without partitions, which exist only while they are used, and what Topic.Unkeyed and Subscription.Latest say.
+// it is where a cluster that exists begins to be declared. Policies that are not set, that the server does not know, or that it does
+// not show to this client (bookieAffinity to none but superusers), are absent. So are the system's own topics and subscriptions,
+// credentials of an offload, isolation policies where tenants are named, non-persistent topics without partitions, which exist only
+// while they are used, and what Topic.Unkeyed and Subscription.Latest say.
 func Read(ctx context.Context, client *pulsarx.Client, tenants ...string) (Topology, error) {
+	asked := Topology{Tenants: map[string]Tenant{}}
+	for _, name := range tenants {
+		asked.Tenants[name] = Tenant{}
+	}
+	if err := asked.Validate(); err != nil {
+		return Topology{}, err
+	}
 	r := newReader(client, everything)
 	var t Topology
 	var err error
@@ -59,7 +67,7 @@ type reader struct {
 	wanted wanted
 
 	mu sync.Mutex
-	// unknown has the reason for each resource and policy that the server does not know.
+	// unknown has the reason for each resource and policy that the server does not know or show.
 	unknown map[[2]string]string
 }
 

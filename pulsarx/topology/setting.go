@@ -106,6 +106,9 @@ func flow(n *yaml.Node) {
 	n.Style = yaml.FlowStyle
 	if n.Kind == yaml.ScalarNode {
 		n.Style = 0
+		if strings.Contains(n.Value, "\n") { // it would be a block
+			n.Style = yaml.DoubleQuotedStyle
+		}
 	}
 	for _, c := range n.Content {
 		flow(c)

@@ -1,6 +1,7 @@
 package topology_test
 
 import (
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -117,7 +118,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-// TestAliasBomb: a text that grows when it is read ends in an error, soon.
+// TestAliasBomb: a text that grows when it is read, or would take hours, ends in an error, soon.
 func TestAliasBomb(t *testing.T) {
 	text := "a: &a [x,x,x,x,x,x,x,x,x]\n"
 	for c := 'b'; c < 'k'; c++ {
@@ -126,6 +127,13 @@ func TestAliasBomb(t *testing.T) {
 	}
 	if _, err := topology.Parse([]byte(text)); err == nil {
 		t.Error("it is taken")
+	}
+	names := []byte("tenants: {a: {namespaces: {n: {topics: {")
+	for i := range 70_000 {
+		names = fmt.Appendf(names, "t%d: ,", i)
+	}
+	if _, err := topology.Parse(append(names, "}}}}}"...)); err == nil || !strings.Contains(err.Error(), "too many names side by side") {
+		t.Error(err)
 	}
 }
 
@@ -223,6 +231,9 @@ func TestValidate(t *testing.T) {
 	}
 	if _, err := topology.NewPlan(t.Context(), nil, wrong, topology.Options{}); err == nil {
 		t.Error("an invalid declaration is planned")
+	}
+	if _, err := topology.Read(t.Context(), nil, "shop", ".."); err == nil || !strings.Contains(err.Error(), `".." cannot stand in a URL`) {
+		t.Errorf("a tenant that has no place: %v", err)
 	}
 }
 

@@ -20,6 +20,13 @@ func Parse(text []byte) (Topology, error) {
 	if len(text) > MaxFile {
 		return Topology{}, fmt.Errorf("topology: the declaration has more than %d bytes", MaxFile)
 	}
+	var tree yaml.Node
+	if err := yaml.Unmarshal(text, &tree); err != nil {
+		return Topology{}, parseError(err)
+	}
+	if pairs(&tree) > maxPairs {
+		return Topology{}, errors.New("topology: the declaration has too many names side by side: more than about 60,000 in one place, or fewer in many")
+	}
 	var t Topology
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
@@ -29,14 +36,26 @@ func Parse(text []byte) (Topology, error) {
 	if err := decoder.Decode(new(yaml.Node)); !errors.Is(err, io.EOF) {
 		return Topology{}, errors.New("topology: the declaration has more than one YAML document")
 	}
-	var tree yaml.Node
-	if err := yaml.Unmarshal(text, &tree); err != nil {
-		return Topology{}, parseError(err)
-	}
 	if errs := misread(&tree, 0); len(errs) > 0 {
 		return Topology{}, errors.Join(errs...)
 	}
 	return t, t.Validate()
+}
+
+// maxPairs are compared in seconds.
+const maxPairs = 2e9
+
+// pairs are those of names that the YAML reader compares: in a mapping each with each.
+func pairs(n *yaml.Node) int64 {
+	var all int64
+	if n.Kind == yaml.MappingNode {
+		names := int64(len(n.Content) / 2)
+		all = names * names / 2
+	}
+	for _, c := range n.Content {
+		all += pairs(c)
+	}
+	return all
 }
 
 // named are the fields whose entries have names of the user's, and how many levels of them. A name may stand alone.
