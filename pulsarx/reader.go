@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -355,6 +356,9 @@ var errStalled = errors.New("no message came")
 // verify asks the broker whether the end is still there, and gives up where that is so and yet nothing comes.
 func (r *partitionReader) verify(ctx context.Context, stalled int) error {
 	last, err := again(ctx, r.client, func() (MessageID, error) { return r.client.lastID(ctx, r.options) })
+	if err != nil && strings.Contains(err.Error(), "TopicNotFound") {
+		return fmt.Errorf("%w: %w", r.gap(), err)
+	}
 	if err != nil {
 		return err
 	}

@@ -96,6 +96,7 @@ func TestRedrive(t *testing.T) {
 				t.Errorf("redrive: %+v, %v", got, err)
 			}
 			// A second time there is but the one that stayed, and what comes meanwhile is for the third time.
+			options.Limit = 5
 			options.Filter = func(pulsarx.DeadLetter, pulsarx.Raw) bool {
 				p := producer(t, c, pulsarx.Bytes(), pulsarx.ProducerOptions[[]byte]{Topic: options.Topic})
 				if _, err := p.Send(t.Context(), []byte("v"), pulsarx.Key("k"), pulsarx.Property(pulsarx.DeadLetterTopic, topic+"-other")); err != nil {
@@ -107,7 +108,6 @@ func TestRedrive(t *testing.T) {
 				t.Errorf("redrive: %+v, %v", got, err)
 			}
 			options.Filter = nil
-			options.Limit = 5
 			if got, err := pulsarx.Redrive(t.Context(), c, options); err != nil || got != (pulsarx.RedriveResult{Moved: 1}) {
 				t.Errorf("redrive: %+v, %v", got, err)
 			}

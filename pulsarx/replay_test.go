@@ -472,6 +472,37 @@ func TestReplayGrown(t *testing.T) {
 	}
 }
 
+// TestReplayDeleted: a topic that is deleted while it is read is an error, whether or not the broker makes a new one for who asks.
+func TestReplayDeleted(t *testing.T) {
+	t.Parallel()
+	s := inProcess(t)
+	c := s.client(t)
+	for _, anew := range []bool{false, true} {
+		namespace := fmt.Sprintf("/namespaces/public/anew-%v", anew)
+		topic := fmt.Sprintf("persistent://public/anew-%v/t", anew)
+		admin := func(method, path string, body any) error { return c.Admin(t.Context(), method, path, body, nil) }
+		if err := errors.Join(
+			admin(http.MethodPut, namespace, nil),
+			admin(http.MethodPost, namespace+"/autoTopicCreation", map[string]any{"allowAutoTopicCreation": anew, "topicType": "non-partitioned"}),
+			admin(http.MethodPut, adminPath(topic, ""), nil),
+		); err != nil {
+			t.Fatal(err)
+		}
+		sendAll(t, keyed(t, c, topic), numbers(0, 3000)) // more than readers prefetch
+		n := 0
+		err := pulsarx.Replay(t.Context(), s.client(t), pulsarx.String(), pulsarx.ReplayOptions{Topics: []string{topic}, MaxBatch: 10},
+			func(_ context.Context, batch []pulsarx.Message[string]) error {
+				if n += len(batch); n == len(batch) {
+					return admin(http.MethodDelete, adminPath(topic, "?force=true"), nil)
+				}
+				return nil
+			})
+		if !errors.Is(err, pulsarx.ErrGap) && (err != nil || n != 3000) {
+			t.Errorf("made anew %v: %d messages: %v", anew, n, err)
+		}
+	}
+}
+
 // TestReplayTrimmed: what the broker trims while it is read is an error, not a short result.
 func TestReplayTrimmed(t *testing.T) {
 	t.Parallel()
