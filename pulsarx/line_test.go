@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/apache/pulsar-client-go/pulsar"
+
 	"github.com/tidemark-go/tidemark/pulsarx"
 	"github.com/tidemark-go/tidemark/pulsarx/pulsartest"
 )
@@ -227,6 +229,42 @@ func TestQueueFull(t *testing.T) {
 	}
 	if err := <-result; !errors.Is(err, pulsarx.ErrClosed) {
 		t.Errorf("SendAsync while Close: %v", err)
+	}
+}
+
+// TestMemoryFull: where the client's memory is full, messages fail by choice as where the queue is.
+func TestMemoryFull(t *testing.T) {
+	s, topic := inProcess(t), topic(t)
+	c, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: s.url, Pulsar: pulsar.ClientOptions{MemoryLimitBytes: 32 << 10}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(timeout(t, 60*time.Second))
+	s.broker.Inject(pulsartest.Fault{Command: "SEND", Topic: topic, Drop: true})
+	p, err := pulsarx.NewProducer(t.Context(), c, pulsarx.Bytes(), pulsarx.ProducerOptions[[]byte]{Topic: topic, FailWhenFull: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	outcomes := make(chan error, 100)
+	for range cap(outcomes) {
+		p.SendAsync(t.Context(), make([]byte, 1<<10), func(_ pulsarx.MessageID, err error) { outcomes <- err })
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	_ = p.Close(ended)
+	full, closed := 0, 0
+	for range cap(outcomes) {
+		switch err := <-outcomes; {
+		case errors.Is(err, pulsarx.ErrQueueFull):
+			full++
+		case errors.Is(err, pulsarx.ErrClosed):
+			closed++
+		default:
+			t.Error(err)
+		}
+	}
+	if closed == 0 || closed > 40 {
+		t.Errorf("%d messages were on their way, and %d failed", closed, full)
 	}
 }
 

@@ -143,6 +143,26 @@ func TestPartitionChoice(t *testing.T) {
 	}
 }
 
+// TestPartitionOfNumbers: without a key, the number chooses the partition, so that what is sent again goes to where it went before.
+func TestPartitionOfNumbers(t *testing.T) {
+	c := inProcess(t).client(t)
+	topic := partitionedTopic(t, c, 7)
+	var before, after [30]int32
+	for name, to := range map[string]*[30]int32{"before": &before, "after": &after} {
+		p := producer(t, c, pulsarx.String(), pulsarx.ProducerOptions[string]{Topic: topic, Name: name, Deduplicate: true})
+		for n := range to {
+			id, err := p.Send(t.Context(), "v", pulsarx.SequenceID(int64(n)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			to[n] = id.PartitionIdx()
+		}
+	}
+	if before != after || before == [30]int32{} {
+		t.Errorf("%v, and then %v", before, after)
+	}
+}
+
 // TestPartitionErrors: a choice that is none is an error of its message, which says so, and of no other.
 func TestPartitionErrors(t *testing.T) {
 	c := inProcess(t).client(t)
