@@ -84,6 +84,7 @@ var adminRoutes = map[string]adminFunc{
 	"DELETE /persistent/{t}/{n}/{topic}/subscription/{sub}":                            adminUnsubscribe,
 	"POST /persistent/{t}/{n}/{topic}/subscription/{sub}/resetcursor/{ms}":             adminResetToTime,
 	"POST /persistent/{t}/{n}/{topic}/subscription/{sub}/resetcursor":                  adminResetToID,
+	"POST /persistent/{t}/{n}/{topic}/subscription/{sub}/skip/{count}":                 adminSkip,
 	"POST /persistent/{t}/{n}/{topic}/subscription/{sub}/skip_all":                     adminSkipAll,
 	"GET /persistent/{t}/{n}/{topic}/subscription/{sub}/replicatedSubscriptionStatus":  adminReplicated,
 	"POST /persistent/{t}/{n}/{topic}/subscription/{sub}/replicatedSubscriptionStatus": adminReplicated,

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/apache/pulsar-client-go/pulsar"
 )
 
 // TestAdmin calls the admin routes one after the other: status and answer must be those of Pulsar 4.0.8. An answer is compared
@@ -52,6 +54,7 @@ func TestAdmin(t *testing.T) {
 				{"GET", "$T/subscriptions", "", 200, `["s"]`},
 				{"PUT", "$T/subscription/s", "", 409, `{"reason":"Subscription already exists for topic"}`},
 				{"POST", "$T/subscription/s/resetcursor/1000", "", 204, ""},
+				{"POST", "$T/subscription/s/skip/1", "", 405, ""},
 				{"GET", "$T/stats", "", 404, `{"reason":"Topic $N not found"}`},
 				{"GET", "$T/partitioned-stats", "", 200, ""},
 				{"DELETE", "$T", "", 409, ""},
@@ -69,6 +72,9 @@ func TestAdmin(t *testing.T) {
 				{"GET", "$T/lastMessageId", "", 200, ""},
 				{"POST", "$T/subscription/s1/resetcursor/1000", "", 204, ""},
 				{"POST", "$T/subscription/none/resetcursor/1000", "", 404, `{"reason":"Subscription none not found for topic $N"}`},
+				{"POST", "$T/subscription/s1/skip/2", "", 204, ""},
+				{"POST", "$T/subscription/s1/skip/x", "", 404, ""},
+				{"POST", "$T/subscription/none/skip/2", "", 404, ""},
 				{"POST", "$T/subscription/s1/skip_all", "", 204, ""},
 				{"DELETE", "$T/subscription/s1", "", 204, ""},
 				{"DELETE", "$T/subscription/s1", "", 404, `{"reason":"Subscription s1 not found for topic $N"}`},
@@ -126,6 +132,23 @@ func TestAdmin(t *testing.T) {
 				if want := names.Replace(call.want); status != call.status || !strings.HasPrefix(answer, want) {
 					t.Errorf("%s %s %s:\n got %d %s\nwant %d %s", call.method, call.path, call.body, status, answer, call.status, want)
 				}
+			}
+		})
+	}
+}
+
+// TestSkip skips some messages of a subscription.
+func TestSkip(t *testing.T) {
+	for name, connect := range brokers {
+		t.Run(name, func(t *testing.T) {
+			on := connect(t)
+			topic := on.topic(t, "skip")
+			on.must(t, "PUT", topicPath(topic), "")
+			on.must(t, "PUT", topicPath(topic)+"/subscription/s", "")
+			produce(t, on.client(t), pulsar.ProducerOptions{Topic: topic, DisableBatching: true}, numbered(5, nil)...)
+			for _, try := range []struct{ skip, left int64 }{{2, 3}, {0, 3}, {9, 0}} {
+				on.must(t, "POST", topicPath(topic)+"/subscription/s/skip/"+fmt.Sprint(try.skip), "")
+				eventually(t, func() bool { return on.stats(t, topic).Subscriptions["s"].MsgBacklog == try.left })
 			}
 		})
 	}

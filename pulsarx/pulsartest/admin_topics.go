@@ -333,6 +333,23 @@ func adminResetToID(b *Broker, r *adminRequest) (any, error) {
 	})
 }
 
+// adminSkip acknowledges the first entries that are not acknowledged yet.
+func adminSkip(b *Broker, r *adminRequest) (any, error) {
+	count, err := r.number("count")
+	if err != nil {
+		return nil, err
+	}
+	if b.partitions[r.topic.full] > 0 {
+		return nil, adminRefuse(http.StatusMethodNotAllowed, "Skip messages on a partitioned topic is not allowed")
+	}
+	return b.eachSubscription(r, func(s *subscription) error {
+		for n := int64(0); n < count && s.cursor.markDelete < len(s.topic.entries); n++ {
+			s.ack(s.topic.id(s.cursor.markDelete))
+		}
+		return nil
+	})
+}
+
 func adminSkipAll(b *Broker, r *adminRequest) (any, error) {
 	return b.eachSubscription(r, func(s *subscription) error {
 		s.cursor = newCursor(len(s.topic.entries))

@@ -30,11 +30,18 @@ type keyed struct {
 }
 
 // compact does what Pulsar does by default: messages without a key go, and so do those whose key has a newer message, or a newest one
-// that is empty.
+// that is empty. As there, one that finds nothing new ends at the last message that is left: what was taken away behind it is back, until
+// the next.
 func (t *topic) compact() {
+	s := t.subscribed(compactionSubscription, true, 0)
+	s.last.kind = exclusive.String()
+	end := t.last(&consumer{compacted: true}).entry + 1
+	if end == 0 {
+		return // nothing is left
+	}
 	newest := map[string]place{}
-	contents := make([][]keyed, len(t.entries))
-	for i := range t.entries {
+	contents := make([][]keyed, end)
+	for i := range end {
 		contents[i] = t.entries[i].keyed()
 		for k, m := range contents[i] {
 			switch {
@@ -45,7 +52,7 @@ func (t *topic) compact() {
 			}
 		}
 	}
-	c := &compaction{horizon: len(t.entries), left: map[int]entry{}, last: place{entry: -1}}
+	c := &compaction{horizon: end, left: map[int]entry{}, last: place{entry: -1}}
 	left := map[int][]int{} // messages by entry
 	for _, p := range newest {
 		left[p.entry] = append(left[p.entry], p.message)
@@ -57,9 +64,7 @@ func (t *topic) compact() {
 		c.left[i] = t.entries[i].keep(messages, len(contents[i]))
 	}
 	t.compacted = c
-	s := t.subscribed(compactionSubscription, true, 0)
-	s.cursor.ackBefore(c.horizon)
-	s.last.kind = exclusive.String()
+	s.cursor = newCursor(c.horizon)
 }
 
 // keyed lists the messages of an entry. An entry that cannot be read, as an encrypted batch, is one message.
@@ -198,7 +203,7 @@ func adminCompaction(b *Broker, r *adminRequest) (any, error) {
 		return nil, err
 	}
 	status := "NOT_RUN"
-	if t.compacted != nil {
+	if t.subs[compactionSubscription] != nil {
 		status = "SUCCESS"
 	}
 	return map[string]string{"status": status, "lastError": ""}, nil

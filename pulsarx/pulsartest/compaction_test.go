@@ -81,11 +81,12 @@ func TestCompactedEnd(t *testing.T) {
 				batched      bool
 				messages     []*pulsar.ProducerMessage
 				entry, place int64 // of the last one that is left
+				again        int64 // the entry of the last one when that was compacted: what was taken away behind it is back
 			}{
-				{false, []*pulsar.ProducerMessage{message("a"), message("b"), message("c"), gone}, 1, 0},
-				{true, []*pulsar.ProducerMessage{message("a"), message("b"), message("c"), gone}, 0, 1},
-				{false, []*pulsar.ProducerMessage{message("c"), gone}, -1, 0},
-				{true, []*pulsar.ProducerMessage{message("a"), message("b")}, 0, 1},
+				{false, []*pulsar.ProducerMessage{message("a"), message("b"), message("c"), gone}, 1, 0, 3},
+				{true, []*pulsar.ProducerMessage{message("a"), message("b"), message("c"), gone}, 0, 1, 0},
+				{false, []*pulsar.ProducerMessage{message("c"), gone}, -1, 0, -1},
+				{true, []*pulsar.ProducerMessage{message("a"), message("b")}, 0, 1, 0},
 			} {
 				topic := on.topic(t, fmt.Sprint("end", i))
 				produce(t, c, pulsar.ProducerOptions{Topic: topic, DisableBatching: !try.batched, BatchingMaxMessages: 100}, try.messages...)
@@ -93,6 +94,8 @@ func TestCompactedEnd(t *testing.T) {
 				if last := lastID(t, c, topic, true); last.EntryID() != try.entry || int64(max(last.BatchIdx(), 0)) != try.place {
 					t.Errorf("%d: %v is what is left last, want %d:%d", i, last, try.entry, try.place)
 				}
+				on.compact(t, topic)
+				eventually(t, func() bool { return lastID(t, c, topic, true).EntryID() == try.again })
 				all := lastID(t, c, topic, false)
 				if n := int64(len(try.messages) - 1); all.EntryID() != n && int64(all.BatchIdx()) != n {
 					t.Errorf("%d: %v is the last", i, all)

@@ -27,16 +27,16 @@ type conn struct {
 	producers map[uint64]*producer
 	consumers map[uint64]*consumer
 	watchers  map[uint64]*watcher
-	known     bool            // authenticated
-	refreshes bool            // answers an AUTH_CHALLENGE
-	challenge *time.Timer     // since one was sent, until it is answered
-	closed    map[uint64]bool // producers that the broker has closed, for which the client may still be sending
+	known     bool                 // authenticated
+	refreshes bool                 // answers an AUTH_CHALLENGE
+	challenge *time.Timer          // since one was sent, until it is answered
+	closed    map[uint64]time.Time // when the broker has closed a producer, for which the client may still be sending
 }
 
 func newConn(b *Broker, n *node, number int64, socket net.Conn) *conn {
 	return &conn{
 		broker: b, node: n, number: number, socket: socket, out: newOutbox(), done: make(chan struct{}), since: time.Now(),
-		producers: map[uint64]*producer{}, consumers: map[uint64]*consumer{}, watchers: map[uint64]*watcher{}, closed: map[uint64]bool{},
+		producers: map[uint64]*producer{}, consumers: map[uint64]*consumer{}, watchers: map[uint64]*watcher{}, closed: map[uint64]time.Time{},
 	}
 }
 
@@ -403,7 +403,7 @@ func (c *conn) forgetProducer(id uint64) {
 	c.broker.mu.Lock()
 	defer c.broker.mu.Unlock()
 	if p := c.producers[id]; p != nil {
-		c.closed[id] = true
+		c.closed[id] = time.Now()
 		c.removeProducer(p)
 	}
 }
@@ -416,6 +416,6 @@ func (c *conn) removeProducer(p *producer) {
 // closeProducer closes a producer from the broker's side; the client looks its topic up again.
 func (c *conn) closeProducer(p *producer, to *node) {
 	c.sendClose(cmdCloseProducer, p.id, to)
-	c.closed[p.id] = true
+	c.closed[p.id] = time.Now()
 	c.removeProducer(p)
 }

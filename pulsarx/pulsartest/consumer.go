@@ -106,12 +106,12 @@ func (r *subscribeRequest) allowed(t *topic) *refusal {
 }
 
 // startIndex is where a new subscription begins. A start message is delivered itself, and its batch whole: the client drops what
-// it does not want. One that is not there yet counts for nothing.
+// it does not want. One that is further than the next to come counts for nothing.
 func (r *subscribeRequest) startIndex(t *topic) int {
 	switch {
 	case r.rollback > 0:
 		return t.indexAt(time.Now().Add(-time.Duration(min(r.rollback, 1<<32)) * time.Second).UnixMilli())
-	case !r.durable && r.start != nil && t.index(*r.start) < len(t.entries):
+	case !r.durable && r.start != nil && t.reached(*r.start):
 		return t.index(*r.start)
 	case r.earliest:
 		return 0
@@ -126,7 +126,9 @@ func (r *flowRequest) serve(c *conn) {
 	if consumer := c.consumers[r.consumerID]; consumer != nil {
 		consumer.permits = int(min(int64(consumer.permits)+int64(r.permits), math.MaxInt32))
 		consumer.sub.dispatch()
-		consumer.sub.tellEnd()
+		if !consumer.sub.ended { // as with Pulsar, who comes later hears nothing: clients that do not know it would connect without end
+			consumer.sub.tellEnd()
+		}
 	}
 }
 

@@ -88,6 +88,9 @@
 //   - How many entries a Shared or Key_Shared consumer is sent for its permits differs where batches exceed them: Pulsar goes by an
 //     average. What waits in a Key_Shared subscription for a consumer that leaves goes to the others at once, where Pulsar may wait for
 //     the next command, and a message whose key may go out of order comes in any order there.
+//   - A delayed message comes when its time has. Pulsar's comes up to a second before.
+//   - What is left of a chunked message when its consumer leaves a Shared subscription goes to another consumer. Pulsar 4.0.8 keeps it
+//     for the one that is gone, and at times all that comes behind it (apache/pulsar#26395).
 //   - All brokers of a cluster have one admin address, and who looks a topic up at the wrong one is always redirected.
 //   - Messages are kept for ever, in memory, and idle topics are not deleted. Compaction is what the admin route asks for, done before
 //     it answers.

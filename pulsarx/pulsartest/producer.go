@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 )
 
 // producer is one producer of a connection. Broker.mu guards it.
@@ -42,7 +43,6 @@ func (r *producerRequest) connect(c *conn) *refusal {
 		c.sendProducerAgain(r.requestID, p) // whatever it asks for now
 		return nil
 	}
-	delete(c.closed, r.producerID)
 	if why := c.served(r.name); why != nil {
 		return why
 	}
@@ -166,7 +166,7 @@ func (t *topic) exclusiveName() string {
 }
 
 // fence drops every producer in favour of a new exclusive one. As with Pulsar those that were ready find out when they send: their
-// connection is closed, and when they come back they are refused.
+// connection is closed, unless the broker has closed a producer of that number a moment ago, and when they come back they are refused.
 func (t *topic) fence() {
 	waiting := t.waiting
 	t.waiting, t.exclusive = nil, nil
@@ -245,12 +245,15 @@ func (t *topic) lastSequence(name string) int64 {
 	return -1
 }
 
+// closedFor is how long a broker ignores what is sent for a producer that it has closed, though the client should know; Pulsar's default.
+const closedFor = 30 * time.Second
+
 func (r *sendRequest) serve(c *conn) {
 	c.broker.mu.Lock()
 	defer c.broker.mu.Unlock()
 	p := c.producers[r.producerID]
 	switch {
-	case p == nil && c.closed[r.producerID]:
+	case p == nil && time.Since(c.closed[r.producerID]) < closedFor:
 		return // sent before the client knew; it sends it again on a new producer
 	case p == nil || p.request != nil:
 		c.refused = true

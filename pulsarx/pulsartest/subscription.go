@@ -17,6 +17,7 @@ type subscription struct {
 	dispatcher dispatcher // nil without consumers
 	last       lastKind
 	consumers  []*consumer
+	ended      bool // its consumers were told that nothing more will come, since the topic was terminated
 
 	delivered, bytes int64 // messages given out, and the bytes of their entries
 }
@@ -132,6 +133,7 @@ func (s *subscription) tellEnd() {
 	for _, c := range s.consumers {
 		c.conn.sendReachedEnd(c.id)
 	}
+	s.ended = len(s.consumers) > 0
 }
 
 func (s *subscription) dispatch() {

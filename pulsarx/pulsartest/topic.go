@@ -85,6 +85,16 @@ func (t *topic) find(id messageID) (int, bool) {
 	return i, i < len(t.entries) && t.id(i).ledger == id.ledger && t.id(i).entry == id.entry
 }
 
+// reached tells whether there is an entry with this id or a later one, or it is that of the next to come.
+func (t *topic) reached(id messageID) bool {
+	if t.index(id) < len(t.entries) {
+		return true
+	}
+	id.entry--
+	_, found := t.find(id)
+	return found
+}
+
 // indexAt is the index of the first entry published at or after a time, in milliseconds.
 func (t *topic) indexAt(millis int64) int {
 	return sort.Search(len(t.entries), func(i int) bool { return t.entries[i].published >= millis })
@@ -184,7 +194,7 @@ func (t *topic) restart() {
 	t.openLedger()
 	t.messagesIn, t.bytesIn, t.waiting = 0, 0, nil
 	for _, s := range t.subs {
-		s.last = lastKind{}
+		s.last, s.ended = lastKind{}, false
 	}
 	maps.DeleteFunc(t.subs, func(_ string, s *subscription) bool { return !s.durable })
 }

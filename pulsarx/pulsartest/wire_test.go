@@ -3,6 +3,7 @@ package pulsartest_test
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -18,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -34,6 +36,7 @@ var record = flag.Bool("record", false, "record testdata/wire from the broker at
 // "@ method path body" calls an admin route, where $A is the topic's path, and "= path answer" waits for an answer.
 // "% status method path body" calls one that has to answer with the status, and "? topic status statistics" waits until reducedStats are these.
 // "^ topic true" waits until lists have a topic, or have it no more.
+// "+ topic subscription n" waits until a subscription has so many consumers.
 // "~ topic subscription field value" waits until a real broker has come so far, which carries some commands out later than the next. A payload
 // $X5 is five times an x. Topics begin with $T, which is $P without its domain; $L0, $L1 ... stand for ledgers in the order in which they appear.
 func TestWire(t *testing.T) {
@@ -93,7 +96,29 @@ func playScript(t *testing.T, on target, file string) {
 
 func newScript(t *testing.T, on target) *script {
 	t.Helper()
-	return &script{t: t, target: on, topic: on.topic(t, "wire"), conns: map[string]*rawConn{}, early: map[string][]string{}, wait: patience}
+	if on.broker == nil {
+		on.own(t)
+	}
+	return &script{
+		t: t, target: on, topic: on.topic(t, "wire"), conns: map[string]*rawConn{}, early: map[string][]string{}, shared: map[string]bool{}, wait: patience,
+	}
+}
+
+var owned sync.Once
+
+// own makes a real broker the owner of whatever name a topic may have, which it becomes where one is looked up; clients do so, these scripts
+// do not.
+func (on target) own(t *testing.T) {
+	t.Helper()
+	owned.Do(func() {
+		for i := range 100 { // of which some are in each of the parts that Pulsar shares out
+			r, err := http.Get(fmt.Sprint(on.adminURL, "/lookup/v2/topic/persistent/public/default/wire-", i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = r.Body.Close()
+		}
+	})
 }
 
 // play carries a script out, and compares the answers. Pulsar 4.0.8 at times does not dispatch what is there, until more comes: where a
@@ -125,6 +150,7 @@ func (s *script) play(name string, lines []string) (silent int) {
 	for n, line := range lines {
 		answer, ok := strings.CutPrefix(line, "< ")
 		if !ok {
+			s.place = fmt.Sprint(name, ":", n+1)
 			s.step(line)
 			continue
 		}
@@ -161,6 +187,11 @@ func (s *script) step(line string) {
 			list := s.target.must(s.t, "GET", "/persistent/public/default", "")
 			return fmt.Sprint(strings.Contains(list, `"`+name+`"`)) == there
 		})
+	case "+":
+		of := strings.Fields(s.fill(rest))
+		eventually(s.t, func() bool {
+			return fmt.Sprint(len(s.target.stats(s.t, of[0]).Subscriptions[of[1]].Consumers)) == of[2]
+		})
 	case "~":
 		s.await(strings.Fields(s.fill(rest)))
 	case "!":
@@ -177,8 +208,10 @@ type script struct {
 	conns   map[string]*rawConn
 	early   map[string][]string // answers that came before the expected one
 	ledgers []string
-	wait    time.Duration // for an answer
-	told    []string      // to connections, which a real broker may tell once more
+	wait    time.Duration   // for an answer
+	place   string          // of the line that is carried out
+	shared  map[string]bool // consumers of a Key_Shared subscription, as they are named in what they are sent
+	told    []string        // to connections, which a real broker may tell once more
 }
 
 var watchedTopic = regexp.MustCompile(`^WATCH_TOPIC_LIST_SUCCESS.* topic=(\S+)|^WATCH_TOPIC_UPDATE .* new_topics=(\S+)|^(REACHED_END_OF_TOPIC .*)`)
@@ -248,7 +281,7 @@ func (s *script) admin(line string) {
 func (s *script) call(line string) {
 	parts := append(strings.SplitN(s.fill(line), " ", 4), "")
 	if status, body := s.target.admin(parts[1], parts[2], parts[3]); fmt.Sprint(status) != parts[0] {
-		s.t.Errorf("%s: %d %s", line, status, body)
+		s.t.Errorf("%s: %s: %d %s", s.place, line, status, body)
 	}
 }
 
@@ -257,7 +290,7 @@ func (s *script) compareStats(line string) {
 	want, got := parts[1]+" "+parts[2], ""
 	for start := time.Now(); got != want; time.Sleep(5 * time.Millisecond) {
 		if time.Since(start) > patience {
-			s.t.Fatalf("statistics of %s:\n got %s\nwant %s", parts[0], differing(got, want), differing(want, got))
+			s.t.Fatalf("%s: statistics of %s:\n got %s\nwant %s", s.place, parts[0], differing(got, want), differing(want, got))
 		}
 		status, body := s.target.admin("GET", topicPath(s.fill(parts[0]))+"/stats?getPreciseBacklog=true", "")
 		got = fmt.Sprint(status, " ", reducedStats(body))
@@ -295,6 +328,9 @@ func (s *script) await(line []string) {
 func (s *script) command(line string) {
 	parts := strings.SplitN(s.fill(line), " | ", 3)
 	name, command, _ := strings.Cut(parts[0], " ")
+	if m := keySharedConsumer.FindStringSubmatch(command); m != nil {
+		s.shared[name+" MESSAGE message{consumer_id="+m[1]] = true
+	}
 	parts = append(parts, "", "")
 	if m := usedTopic.FindStringSubmatch(command); m != nil && s.target.broker == nil {
 		s.lookUp(m[1])
@@ -372,16 +408,32 @@ func news(command string) bool {
 		strings.HasPrefix(command, "REACHED_END_OF_TOPIC") || strings.HasPrefix(command, "WATCH_TOPIC_UPDATE")
 }
 
-// expect returns the next answer, or a later one that is wanted where only news came in between.
+var (
+	keySharedConsumer = regexp.MustCompile(`subType: Key_Shared consumer_id: (\d+)`)
+	sentMessage       = regexp.MustCompile(`^(MESSAGE message{consumer_id=\d+) .* \| .*?(sequence_id=\d+ publish_time=\d+)(?: partition_key=(\S+))?(?:.* ordering_key=(\S+))?`)
+)
+
+// key is that of a message for a consumer of a Key_Shared subscription, "" of anything else. What has other keys may come in between.
+func (s *script) key(conn, text string) string {
+	m := sentMessage.FindStringSubmatch(text)
+	if m == nil || !s.shared[conn+" "+m[1]] {
+		return ""
+	}
+	return cmp.Or(m[4], m[3], m[2])
+}
+
+// expect returns the next answer, or a later one that is wanted where only news came in between, or messages with other keys.
 func (s *script) expect(conn, want string) string {
-	early := s.early[conn]
-	if i := slices.IndexFunc(early, func(got string) bool { return same(got, want) }); i >= 0 {
+	key, early := s.key(conn, want), s.early[conn]
+	if i := slices.IndexFunc(early, func(got string) bool { return same(got, want) || key != "" && s.key(conn, got) == key }); i >= 0 {
+		got := early[i]
 		s.early[conn] = slices.Delete(early, i, i+1)
-		return want
+		return got
 	}
 	for {
 		got := s.answer(conn, s.wait)
-		if same(got, want) || !news(got) && !news(want) || got == "" {
+		other := s.key(conn, got)
+		if same(got, want) || !news(got) && !news(want) && (key == "" || other == "" || key == other) || got == "" {
 			return got
 		}
 		s.early[conn] = append(s.early[conn], got)
