@@ -105,9 +105,11 @@ func (o ClientOptions) LogValue() slog.Value { return slog.StringValue(fmt.Sprin
 
 // shown is a URL as it may be shown: what stands before an @ may be a password, and what stands in a query or fragment a token.
 func shown(text string) string {
-	scheme, rest, _ := strings.Cut(text, "://")
-	if at := strings.LastIndexByte(rest, '@'); at >= 0 {
-		text = scheme + "://***" + rest[at:]
+	if at := strings.LastIndexByte(text, '@'); at >= 0 {
+		scheme, _, ok := strings.Cut(text[:at], "://")
+		if text = "***" + text[at:]; ok {
+			text = scheme + "://" + text
+		}
 	}
 	if i := strings.IndexAny(text, "?#"); i >= 0 {
 		text = text[:i+1] + "***"
@@ -326,8 +328,9 @@ func isFinal(err error) bool {
 	}
 	text := err.Error() // where the client says what the broker's answer was
 	return slices.ContainsFunc([]string{
-		"AuthenticationError", "AuthorizationError", "TopicNotFound", "SubscriptionNotFound", "InvalidTopicName", "Invalid topic", "Invalid short topic",
-		"TopicTerminatedError", "NotAllowedError", "UnsupportedVersionError", "ConsumerBusy", "ProducerBusy", "ConsumerAssignError",
+		"AuthenticationError", "AuthorizationError", "TopicNotFound", "SubscriptionNotFound", "InvalidTopicName", "Invalid topic",
+		"Invalid short topic", "TopicTerminatedError", "NotAllowedError", "UnsupportedVersionError", "ConsumerBusy", "ProducerBusy",
+		"ConsumerAssignError",
 	}, func(answer string) bool { return strings.Contains(text, answer) })
 }
 

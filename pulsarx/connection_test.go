@@ -217,6 +217,14 @@ func TestClosedClient(t *testing.T) {
 			}
 			return consumer.Run(t.Context(), func(context.Context, []pulsarx.Message[string]) error { working(); return nil })
 		},
+		"Run of a pattern without topics": func(c *pulsarx.Client, working func()) error {
+			consumer, err := pulsarx.NewConsumer(t.Context(), c, pulsarx.String(), pulsarx.ConsumerOptions{TopicPattern: "none-.*", Subscription: "s"})
+			if err != nil {
+				return err
+			}
+			working()
+			return consumer.Run(t.Context(), func(context.Context, []pulsarx.Message[string]) error { return nil })
+		},
 		"Replay": func(c *pulsarx.Client, working func()) error {
 			return pulsarx.Replay(t.Context(), c, pulsarx.String(), pulsarx.ReplayOptions{Topics: []string{topic}, MaxBatch: 1},
 				func(context.Context, []pulsarx.Message[string]) error { working(); return nil })
@@ -265,10 +273,15 @@ func TestConsumerUnused(t *testing.T) {
 			}
 		}
 	}
-	if _, err := pulsarx.NewConsumer[string](ctx, c, nil, o); err == nil {
-		t.Error("a consumer without a decoder")
+	for _, d := range []pulsarx.Decoder[string]{nil, pulsarx.DecodeFunc[string](nil)} {
+		if _, err := pulsarx.NewConsumer(ctx, c, d, o); err == nil {
+			t.Error("a consumer without a decoder")
+		}
+		if err := pulsarx.Replay(ctx, c, d, pulsarx.ReplayOptions{Topics: o.Topics}, nothing); err == nil {
+			t.Error("a replay without a decoder")
+		}
 	}
-	if err := pulsarx.Replay[string](ctx, c, nil, pulsarx.ReplayOptions{Topics: o.Topics}, nothing); err == nil {
-		t.Error("a replay without a decoder")
+	if err := pulsarx.Replay(ctx, c, pulsarx.String(), pulsarx.ReplayOptions{Topics: o.Topics}, nil); err == nil {
+		t.Error("a replay without a handler")
 	}
 }

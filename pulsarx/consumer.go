@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 
 	"github.com/apache/pulsar-client-go/pulsar"
@@ -100,7 +101,7 @@ func NewConsumer[T any](ctx context.Context, c *Client, d Decoder[T], o Consumer
 
 // checkDecoder asks a codec's schema.
 func checkDecoder(d any) (codec bool, err error) {
-	if d == nil {
+	if v := reflect.ValueOf(d); !v.IsValid() || v.Kind() == reflect.Func && v.IsNil() { // its panics would bury every message
 		return false, errors.New("the Decoder is nil")
 	}
 	c, ok := d.(interface{ Schema() (Schema, error) })

@@ -263,7 +263,7 @@ func (f *feed) leave(s *subscribed) {
 	s.gone = true
 }
 
-// watch learns what the client reads from its connections, and that it has given a consumer up, or was closed itself.
+// watch learns what the client reads from its connections, and that it has given a consumer up.
 type watch struct {
 	feed *feed
 	s    *subscribed
@@ -276,9 +276,6 @@ func (watch) OnAcknowledge(pulsar.Consumer, pulsar.MessageID)        {}
 func (watch) OnNegativeAcksSend(pulsar.Consumer, []pulsar.MessageID) {}
 
 func (w watch) OnConsumerClose(_ pulsar.Consumer, err error) {
-	if err == nil && w.feed.client.isClosed() {
-		err = ErrClosed
-	}
 	if err != nil {
 		w.feed.gone(w.s, err)
 	}

@@ -272,16 +272,25 @@ func (r *partitionReader) lastMessage(ctx context.Context) (pulsar.Message, erro
 			return m, nil
 		case ctx.Err() != nil:
 			return nil, context.Cause(ctx)
-		case time.Now().After(deadline):
+		case isFinal(err) || time.Now().After(deadline):
 			return nil, err
 		}
 	}
 }
 
+// open is Client.openSteady of the partition, again and again.
+func (r *partitionReader) open(ctx context.Context, start MessageID) (reader *steadyReader, reading context.Context, err error) {
+	reader, err = again(ctx, r.client, func() (reader *steadyReader, err error) {
+		reader, reading, err = r.client.openSteady(ctx, r.options, start)
+		return reader, err
+	})
+	return reader, reading, err
+}
+
 // find reads from start to the message at the end, as long as one comes after another in time.
 func (r *partitionReader) find(ctx context.Context, start MessageID, patience time.Duration) (pulsar.Message, error) {
 	what := "end of " + r.partition.name
-	reader, reading, err := r.client.openSteady(ctx, r.options, start)
+	reader, reading, err := r.open(ctx, start)
 	if err != nil {
 		return nil, err
 	}
@@ -377,11 +386,7 @@ func (r *partitionReader) gap() error {
 
 // readFrom reads with one reader what stands behind at, which it moves along. ended says that there is nothing more to read.
 func (r *partitionReader) readFrom(ctx context.Context, start MessageID, at *string, deliver func(pulsar.Message) error) (ended bool, err error) {
-	var reading context.Context
-	reader, err := again(ctx, r.client, func() (reader *steadyReader, err error) {
-		reader, reading, err = r.client.openSteady(ctx, r.options, start)
-		return reader, err
-	})
+	reader, reading, err := r.open(ctx, start)
 	if err != nil {
 		return false, err
 	}

@@ -85,16 +85,19 @@ const replayQueue = 20_000
 // there are more than 2,000, and a batch.
 //
 // It ends with the first error: of h, where Message.ID and the position of the last Progress tell where; of a message that cannot
-// be decoded; or of reading. A topic that moves to another broker is asked for again, and a connection
-// that breaks is made anew behind the last message, for as long as the client's OperationTimeout; with another reader, since
-// pulsar-client-go's passes over messages when it reconnects. A replay that returns nil has been complete: all messages from the first
-// that it got to the last that each partition had when it began. ErrGap says that messages vanished on the way, or may have: the broker
-// trimmed what was being read. What was trimmed before, also behind a Position that is resumed, is not noticed, so keep what you replay
-// (retention, or a subscription).
+// be decoded; or of reading. A topic that moves to another broker is asked for again, and a connection that breaks is made anew behind
+// the last message, for as long as the client's OperationTimeout; with another reader, since pulsar-client-go's passes over messages
+// when it reconnects. A replay that returns nil has been complete: all messages from the first that it got to the last that each
+// partition had when it began. ErrGap says that messages vanished on the way, or may have: the broker trimmed what was being read. What
+// was trimmed before, also behind a Position that is resumed, is not noticed, so keep what you replay (retention, or a subscription).
 //
 // A message in chunks stands where its last chunk does. Resuming looks for its first chunk up to 100 entries ahead of the position.
 func Replay[T any](ctx context.Context, c *Client, d Decoder[T], o ReplayOptions, h Handler[T]) error {
-	if err := o.validate(); err != nil {
+	err := o.validate()
+	if h == nil {
+		err = errors.Join(err, errors.New("the Handler of a replay is nil"))
+	}
+	if err != nil {
 		return fmt.Errorf("pulsarx: %w", err)
 	}
 	if o.MaxBatch == 0 {

@@ -216,6 +216,19 @@ func TestReplayErrors(t *testing.T) {
 	}
 }
 
+// TestReplayRefused: what is refused for good while a replay looks for its end is asked for once.
+func TestReplayRefused(t *testing.T) {
+	s := inProcess(t)
+	c, topic := s.client(t), topic(t)
+	send(t, keyed(t, c, topic), "k:1")
+	defer s.broker.Inject(pulsartest.Fault{Command: "SUBSCRIBE", Topic: topic, After: 1, Error: "AuthorizationError"})()
+	err := pulsarx.Replay(t.Context(), c, pulsarx.String(), pulsarx.ReplayOptions{Topics: []string{topic}, From: pulsarx.At(time.UnixMilli(1))},
+		func(context.Context, []pulsarx.Message[string]) error { return nil })
+	if hits := s.broker.Hits(); err == nil || !strings.Contains(err.Error(), "AuthorizationError") || len(hits) != 1 {
+		t.Errorf("%d requests: %v", len(hits), err)
+	}
+}
+
 func TestPositionText(t *testing.T) {
 	const places = "persistent://a/b/c-partition-0@0000000000000001000000000000000200000003,persistent://a/b/d@0000000000000001000000000000000200000003"
 	for text, want := range map[string]string{

@@ -125,6 +125,9 @@ func (r *run[T]) flow(ctx, handling context.Context) error {
 				r.sendAllAcks()
 			}
 		case <-look.C:
+			if r.c.client.isClosed() { // a pattern may have no topic that says so, and who is paused holds up the Close
+				r.c.feed.lose(ErrClosed)
+			}
 			silent++
 			r.watchGaps(silent < quietLooks)
 			r.unlock(time.Now())

@@ -669,6 +669,7 @@ func TestNeverPrinted(t *testing.T) {
 	for _, o := range []pulsarx.ClientOptions{
 		{URL: "pulsar://localhost", Token: "hidden"},
 		{URL: "pulsar://me:hidden@localhost", AdminURL: "http://me:hidden@localhost"},
+		{URL: "me:hidden@localhost:6650", AdminURL: "me:hidden@localhost/admin://"},
 		{URL: "pulsar://localhost?token=hidden", AdminURL: "http://localhost#hidden"},
 		{URL: "pulsar://localhost", AdminURL: "http://localhost?token=hidden"},
 		{URL: "pulsar://localhost", Auth: pulsarx.TokenFile("eyJhidden")}, // what belongs in the file, in place of its path
