@@ -107,6 +107,10 @@
 //
 // For a message in chunks it keeps a goroutine for a minute, even when all chunks have come.
 //
+// Pulsar 4.0.8 itself goes on sending a message in chunks to the consumer of a [Shared] subscription that had its first chunk, even when
+// that one has left (apache/pulsar#26395): no other gets the message, and at times what comes behind it, until all have left. In a
+// [KeyShared] subscription another consumer gets it.
+//
 // An acknowledgement that is on its way while the broker gives a topic away (an unload, a move to another broker) is never answered. The
 // client waits for it, ClientOptions.Pulsar.OperationTimeout long, before it connects the consumer again: so long nothing of that
 // partition comes. A Run that ends then may return an error, since it does not know what was acknowledged.

@@ -51,6 +51,7 @@ type ProducerOptions[T any] struct {
 	// is required. What was dropped counts as sent; its id has the ledger -1.
 	Deduplicate bool
 	// Chunking cuts what is larger than the broker takes into chunks, which consumers put together again. No message is batched then.
+	// Shared subscriptions may hold such messages back when a consumer leaves: the package comment says how.
 	Chunking bool
 	// MaxMessageBytes is the broker's maxMessageSize; 5 MiB by default, there as here. A message that may be larger, with its key and
 	// properties, fails with ErrMessageTooLarge before it is sent.

@@ -180,7 +180,7 @@ func (d *diff) createTenant(ctx context.Context, name string, want Tenant) (err 
 		}
 	}
 	body := wireTenant{names(want.Admins), names(clusters)}
-	d.add("tenant "+name, "", "", "clusters "+list(body.Clusters)+", admins "+list(body.Admins), created(admin.Path("tenants", name), body))
+	d.add("tenant "+name, "", "", "clusters "+text(body.Clusters)+", admins "+text(body.Admins), created(admin.Path("tenants", name), body))
 	return nil
 }
 

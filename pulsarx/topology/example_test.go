@@ -86,7 +86,7 @@ tenants:
 		}
 	}
 	// Output:
-	// + tenant shop (clusters standalone, admins none)
+	// + tenant shop (clusters [standalone], admins [])
 	// + namespace shop/events
 	// + topic persistent://shop/events/orders (4 partitions)
 	//     + subscriptions.billing: from the oldest message

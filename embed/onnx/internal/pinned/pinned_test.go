@@ -40,6 +40,7 @@ if [ -e "$FAKE_PIP/slow" ]; then sleep 1; fi
 if [ -e "$FAKE_PIP/break" ]; then rm "$FAKE_PIP/break"; echo half > "$dest/half.whl"; exit 1; fi
 if [ -e "$FAKE_PIP/fail" ]; then echo "ERROR: no route to https://user:secret@index.example/simple" >&2; exit 1; fi
 cp "$FAKE_PIP/${project%%==*}.whl" "$dest/"
+if [ -e "$FAKE_PIP/stay" ]; then rm "$FAKE_PIP/stay"; sleep 4 & fi
 `
 
 // world is a fake package index with a cache folder that has yet to be made.
@@ -265,6 +266,16 @@ func TestBrokenOff(t *testing.T) {
 	dir, err := w.cache.folder(t.Context(), b)
 	if err != nil || !b.whole(dir) || w.downloads(t) != 3 || !strings.Contains(progress.String(), "downloading outer 1.0 failed, trying again") {
 		t.Errorf("%v after %d downloads, progress %q", err, w.downloads(t), progress.String())
+	}
+}
+
+// A child of pip that stays, and holds pip's output, does not make what came a failure.
+func TestChildStays(t *testing.T) {
+	w := newWorld(t)
+	b := w.tool(t)
+	write(t, filepath.Join(w.dir, "stay"), "")
+	if _, err := w.cache.folder(t.Context(), b); err != nil || w.downloads(t) != 2 {
+		t.Errorf("%v after %d downloads", err, w.downloads(t))
 	}
 }
 
