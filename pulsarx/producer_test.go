@@ -245,7 +245,8 @@ func TestUnreachable(t *testing.T) {
 			return err
 		},
 		"replay": func(ctx context.Context) error {
-			return pulsarx.Replay(ctx, c, pulsarx.Bytes(), pulsarx.ReplayOptions{Topics: []string{"t"}}, nil)
+			return pulsarx.Replay(ctx, c, pulsarx.Bytes(), pulsarx.ReplayOptions{Topics: []string{"t"}},
+				func(context.Context, []pulsarx.Message[[]byte]) error { return nil })
 		},
 	}
 	for name, fail := range fails {
