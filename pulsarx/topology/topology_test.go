@@ -128,12 +128,18 @@ func TestAliasBomb(t *testing.T) {
 	if _, err := topology.Parse([]byte(text)); err == nil {
 		t.Error("it is taken")
 	}
-	names := []byte("tenants: {a: {namespaces: {n: {topics: {")
-	for i := range 70_000 {
-		names = fmt.Appendf(names, "t%d: ,", i)
+	for names, aliases := range map[int]string{70_000: "", 30_000: ", b: {topics: *a}, c: {topics: *a}, d: {topics: *a}, e: {topics: *a}"} {
+		text := []byte("tenants: {a: {namespaces: {a: {topics: &a {")
+		for i := range names {
+			text = fmt.Appendf(text, "t%d: ,", i)
+		}
+		text = append(text, "}}"+aliases+"}}}"...)
+		if _, err := topology.Parse(text); err == nil || !strings.Contains(err.Error(), "too many names side by side") {
+			t.Errorf("%d names: %v", names, err)
+		}
 	}
-	if _, err := topology.Parse(append(names, "}}}}}"...)); err == nil || !strings.Contains(err.Error(), "too many names side by side") {
-		t.Error(err)
+	if _, err := topology.Parse([]byte("tenants: &a {a: {namespaces: *a}}")); err == nil {
+		t.Error("what contains itself is taken")
 	}
 }
 

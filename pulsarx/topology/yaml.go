@@ -24,7 +24,7 @@ func Parse(text []byte) (Topology, error) {
 	if err := yaml.Unmarshal(text, &tree); err != nil {
 		return Topology{}, parseError(err)
 	}
-	if pairs(&tree) > maxPairs {
+	if pairs(&tree, map[*yaml.Node]int64{}) > maxPairs {
 		return Topology{}, errors.New("topology: the declaration has too many names side by side: more than about 60,000 in one place, or fewer in many")
 	}
 	var t Topology
@@ -45,17 +45,29 @@ func Parse(text []byte) (Topology, error) {
 // maxPairs are compared in seconds.
 const maxPairs = 2e9
 
-// pairs are those of names that the YAML reader compares: in a mapping each with each.
-func pairs(n *yaml.Node) int64 {
-	var all int64
+// pairs are those of names that the YAML reader compares: in a mapping each with each, and again for each of its aliases. What has them is
+// counted once.
+func pairs(n *yaml.Node, counted map[*yaml.Node]int64) int64 {
+	if n.Kind == yaml.ScalarNode {
+		return 0
+	}
+	if n.Kind == yaml.AliasNode {
+		return pairs(n.Alias, counted)
+	}
+	all, ok := counted[n]
+	if ok {
+		return all
+	}
+	counted[n] = 0 // while it is counted: the reader refuses what contains itself
 	if n.Kind == yaml.MappingNode {
 		names := int64(len(n.Content) / 2)
 		all = names * names / 2
 	}
 	for _, c := range n.Content {
-		all += pairs(c)
+		all += pairs(c, counted)
 	}
-	return all
+	counted[n] = min(all, maxPairs+1) // aliases of aliases would be more than an int64 holds
+	return counted[n]
 }
 
 // named are the fields whose entries have names of the user's, and how many levels of them. A name may stand alone.
