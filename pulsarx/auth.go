@@ -146,12 +146,8 @@ func Athenz(parameters map[string]string) Auth {
 // Basic authenticates with a name and a password; see TokenFunc for when f is called.
 func Basic(f func() (name, password string, err error)) Auth {
 	return Auth{"basic", func() (auth.Provider, error) {
-		return &renewed{always: true, open: func() (_ auth.Provider, err error) {
-			var name, password string
-			err = recovering(func() (err error) {
-				name, password, err = f()
-				return err
-			})
+		return &renewed{always: true, open: func() (auth.Provider, error) {
+			name, password, err := f()
 			if err != nil {
 				return nil, err
 			}
@@ -184,7 +180,7 @@ func (r *renewed) current(fresh bool) (auth.Provider, error) {
 	case r.provider != nil && !fresh && !r.always:
 		return r.provider, nil
 	}
-	p, err := r.open()
+	p, err := returning(r.open) // of a function of the user's, or where http.DefaultTransport is none of net/http's
 	if err == nil {
 		err = p.Init()
 	}

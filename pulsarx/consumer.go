@@ -22,7 +22,7 @@ import (
 // that lost an acknowledgement it had confirmed. When the connection breaks, the broker sends again what is not acknowledged yet;
 // messages that are still held here are recognised and not handled twice. So are those acknowledged a moment ago, which has a side
 // effect: when a subscription is reset to an earlier position under a running consumer, the last messages that it acknowledged
-// (at most ReceiverQueue and 256 a partition, and none after a second without traffic) are passed over. Stop consumers first.
+// (at most ReceiverQueue and 256 a partition, and none after two seconds without traffic) are passed over. Stop consumers first.
 //
 // With Failover, a consumer that joins may be made the active one of a partition at once: what the one before it still holds, both
 // handle. A broker waits for that before it sends (activeConsumerFailoverDelayTimeMillis, 1 s by default). While two consumers of a

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -244,6 +245,10 @@ func TestUnreachable(t *testing.T) {
 			_, err := pulsarx.NewConsumer(ctx, c, pulsarx.Bytes(), pulsarx.ConsumerOptions{Topics: []string{"t"}, Subscription: "s"})
 			return err
 		},
+		"consumer of a pattern": func(ctx context.Context) error {
+			_, err := pulsarx.NewConsumer(ctx, c, pulsarx.Bytes(), pulsarx.ConsumerOptions{TopicPattern: "t.*", Subscription: "s"})
+			return err
+		},
 		"replay": func(ctx context.Context) error {
 			return pulsarx.Replay(ctx, c, pulsarx.Bytes(), pulsarx.ReplayOptions{Topics: []string{"t"}},
 				func(context.Context, []pulsarx.Message[[]byte]) error { return nil })
@@ -263,6 +268,28 @@ func TestUnreachable(t *testing.T) {
 		cancel()
 	}
 	time.Sleep(400 * time.Millisecond) // what was abandoned ends by its own timeout
+}
+
+// TestSilent: a server that takes connections and says nothing is an error in time, also of a pattern.
+func TestSilent(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	c, err := pulsarx.NewClient(pulsarx.ClientOptions{
+		URL: "pulsar://" + listener.Addr().String(), Pulsar: pulsar.ClientOptions{OperationTimeout: 300 * time.Millisecond},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(t.Context())
+	ctx := timeout(t, 60*time.Second)
+	_, err = pulsarx.NewConsumer(ctx, c, pulsarx.Bytes(), pulsarx.ConsumerOptions{TopicPattern: "t.*", Subscription: "s"})
+	if err == nil || ctx.Err() != nil || !strings.Contains(err.Error(), listener.Addr().String()) {
+		t.Error(err)
+	}
 }
 
 func TestClientOptions(t *testing.T) {

@@ -108,8 +108,6 @@ const (
 // missing is ErrNoTopic where the broker says that there is no such topic. pulsar-client-go's own request would create it. A server
 // that does not answer this one, as older ones do not, leaves it to the requests that follow.
 func (r registry) missing(ctx context.Context, topic string) error {
-	ctx, cancel := context.WithTimeout(ctx, r.options.Pulsar.OperationTimeout)
-	defer cancel()
 	body := appendBytes(nil, 1, []byte(topic))
 	body = protowire.AppendVarint(protowire.AppendTag(body, 2, protowire.VarintType), 1)
 	body = protowire.AppendVarint(protowire.AppendTag(body, 6, protowire.VarintType), 0) // metadata_auto_creation_enabled

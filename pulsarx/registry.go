@@ -70,8 +70,17 @@ func (r registry) ask(ctx context.Context, kind protowire.Number, body []byte, w
 	return joined(errs)
 }
 
-// exchange gives a host one command, and returns the body of its answer.
-func (r registry) exchange(ctx context.Context, scheme, host string, kind protowire.Number, body []byte, want protowire.Number) ([]byte, error) {
+// exchange gives a host one command, and returns the body of its answer, which comes within the client's OperationTimeout.
+func (r registry) exchange(
+	ctx context.Context, scheme, host string, kind protowire.Number, body []byte, want protowire.Number,
+) (answer []byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, r.options.Pulsar.OperationTimeout)
+	defer cancel()
+	defer func() {
+		if err != nil && ctx.Err() != nil { // which closes the connection
+			err = joined([]error{err, context.Cause(ctx)})
+		}
+	}()
 	conn, err := r.dial(ctx, scheme, host)
 	if err != nil {
 		return nil, err

@@ -65,7 +65,7 @@ func parsePattern(text string, o ConsumerOptions) (*topicPattern, error) {
 func (p *topicPattern) list(ctx context.Context, c *Client) ([]string, error) {
 	names, err := (registry{c.options}).topics(ctx, p.namespace, p.domain == "non-persistent")
 	if err != nil {
-		return nil, fmt.Errorf("pulsarx: topics of %s: %w", p.namespace, err)
+		return nil, clientError("topics of "+p.namespace, c.options.URL, err)
 	}
 	var topics []string
 	for _, name := range names {
