@@ -253,6 +253,39 @@ func TestClosedClient(t *testing.T) {
 	}
 }
 
+// TestClosedWhileAsking: what waits for a schema ends with the client too.
+func TestClosedWhileAsking(t *testing.T) {
+	t.Parallel()
+	s, topic := inProcess(t), topic(t)
+	p := producer(t, s.client(t), pulsarx.Avro[productV1](), pulsarx.ProducerOptions[productV1]{Topic: topic})
+	if _, err := p.Send(t.Context(), productV1{"k1", "bob"}); err != nil {
+		t.Fatal(err)
+	}
+	s.broker.Inject(pulsartest.Fault{Command: "GET_SCHEMA", Error: "ServiceNotReady"})
+	c, err := pulsarx.NewClient(pulsarx.ClientOptions{URL: s.url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 2)
+	go func() {
+		done <- pulsarx.Replay(t.Context(), c, pulsarx.Avro[productV1](), pulsarx.ReplayOptions{Topics: []string{topic}},
+			func(context.Context, []pulsarx.Message[productV1]) error { return nil })
+	}()
+	go func() {
+		_, err := pulsarx.Redrive(t.Context(), c, pulsarx.RedriveOptions{Topic: topic, Target: topic + "-target", Order: pulsarx.RedriveForced})
+		done <- err
+	}()
+	eventually(t, "a look-up", func() bool { return len(s.broker.Hits()) > 0 })
+	if err := c.Close(timeout(t, 60*time.Second)); err != nil {
+		t.Error(err)
+	}
+	for range cap(done) {
+		if err := <-done; !errors.Is(err, pulsarx.ErrClosed) {
+			t.Error(err)
+		}
+	}
+}
+
 // TestConsumerUnused: a consumer that did not run can be closed any number of times, and does not run without a handler or a decoder.
 func TestConsumerUnused(t *testing.T) {
 	c := inProcess(t).client(t)

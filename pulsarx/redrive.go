@@ -8,8 +8,6 @@ import (
 	"time"
 
 	"github.com/apache/pulsar-client-go/pulsar"
-
-	"github.com/tidemark-go/tidemark/internal/itemerror"
 )
 
 // RedriveOrder says why it is safe that a dead letter comes behind later messages of its key.
@@ -347,20 +345,10 @@ func (r *redrive) schema(ctx context.Context, at *partition, m pulsar.Message, l
 	if len(version) == 0 {
 		topic, version = letter.Topic, letter.SchemaVersion
 	}
-	for {
-		s, err = r.client.schemas.get(topic, version)
-		switch {
-		case err == nil:
-			return s, nil
-		case itemerror.IsPermanent(err):
-			return s, fmt.Errorf("the schema of the letter %v: %w", m.ID(), err)
-		}
-		select {
-		case <-time.After(schemaWait):
-		case <-ctx.Done():
-			return s, errors.Join(err, context.Cause(ctx))
-		}
+	if s, err = r.client.writerSchema(ctx, topic, version); err != nil {
+		err = fmt.Errorf("the schema of the letter %v: %w", m.ID(), err)
 	}
+	return s, err
 }
 
 func (r *redrive) send(ctx context.Context, p pulsar.Producer, m pulsar.Message, properties map[string]string) {

@@ -317,9 +317,12 @@ func (r *replay[T]) remaining() int64 {
 // decode waits for the writer's schema as long as the registry takes.
 func (r *replay[T]) decode(ctx context.Context, m replayed) (message Message[T], keep bool, err error) {
 	p := m.reader.partition
-	schema, err := r.client.writerSchema(ctx, p, m.message)
-	if ctx.Err() != nil {
+	schema, err := r.client.writerSchema(ctx, p.topic, m.message.SchemaVersion())
+	switch {
+	case ctx.Err() != nil:
 		return message, false, context.Cause(ctx)
+	case errors.Is(err, ErrClosed):
+		return message, false, fmt.Errorf("pulsarx: replay of %s: %w", p.name, err)
 	}
 	raw := rawMessage(m.message, p, schema)
 	message = newMessage[T](raw, m.message.ID())
@@ -335,15 +338,15 @@ func (r *replay[T]) decode(ctx context.Context, m replayed) (message Message[T],
 	return message, true, nil
 }
 
-// writerSchema is the schema that a message was written with. It waits for the registry as long as ctx lasts.
-func (c *Client) writerSchema(ctx context.Context, p *partition, m pulsar.Message) (Schema, error) {
+// writerSchema is the schema that a message was written with. It waits for the registry as long as ctx lasts, and the client.
+func (c *Client) writerSchema(ctx context.Context, topic string, version []byte) (Schema, error) {
 	for {
-		schema, err := c.schemas.get(p.topic, m.SchemaVersion())
-		if !errors.Is(err, errSchemaPending) {
+		schema, err := c.schemas.get(topic, version)
+		if !errors.Is(err, errSchemaPending) || errors.Is(err, ErrClosed) {
 			return schema, err
 		}
 		if failed := sleep(ctx, schemaWait); failed != nil {
-			return schema, err
+			return schema, joined([]error{err, failed})
 		}
 	}
 }

@@ -149,7 +149,7 @@ func (l *schemaLookup) entry(key schemaKey) *schemaEntry {
 	if e != nil {
 		select {
 		case <-e.done:
-			if e.err == nil || l.closed || time.Now().Before(e.retryAt) {
+			if e.err == nil || !l.closed && time.Now().Before(e.retryAt) {
 				return e
 			}
 			failures = e.failures

@@ -206,9 +206,12 @@ func (w *worker[In, Out]) process(ctx, ours context.Context, m pulsar.Message) e
 		w.last = m.ID()
 		return nil
 	}
-	schema, err := w.client.writerSchema(ctx, w.partition, m)
-	if ctx.Err() != nil {
+	schema, err := w.client.writerSchema(ctx, w.partition.topic, m.SchemaVersion())
+	switch {
+	case ctx.Err() != nil:
 		return errStopped
+	case errors.Is(err, ErrClosed):
+		return err
 	}
 	raw := rawMessage(m, w.partition, schema)
 	message := newMessage[In](raw, m.ID())
