@@ -88,7 +88,7 @@ func (s *steadyReader) close() {
 func (c *Client) lastID(ctx context.Context, o pulsar.ReaderOptions) (MessageID, error) {
 	o.StartMessageID = pulsar.LatestMessageID()
 	what := "end of " + o.Topic
-	return twice(func() (MessageID, error) {
+	return thrice(func() (MessageID, error) {
 		return open(ctx, c, what, func() (MessageID, error) {
 			reader, err := c.pulsar.CreateReader(o)
 			if err != nil {

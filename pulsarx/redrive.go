@@ -199,7 +199,7 @@ func (r *redrive) subscribe(ctx context.Context, name string) (pulsar.Consumer, 
 
 // end asks the broker for the last message.
 func (r *redrive) end(ctx context.Context) ([]pulsar.TopicMessageID, error) {
-	return twice(func() ([]pulsar.TopicMessageID, error) {
+	return thrice(func() ([]pulsar.TopicMessageID, error) {
 		return open(ctx, r.client, "end of "+r.options.Topic, r.consumer.GetLastMessageIDs, func([]pulsar.TopicMessageID) {})
 	})
 }

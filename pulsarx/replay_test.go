@@ -374,6 +374,24 @@ func replayWithin(t *testing.T, s server, topic string, wait time.Duration) (got
 		})
 }
 
+// TestReplayUnanswered: two questions for a topic's end that get no answer are not the end of a replay.
+func TestReplayUnanswered(t *testing.T) {
+	t.Parallel()
+	s := inProcess(t)
+	topic := topic(t)
+	sendAll(t, keyed(t, s.client(t), topic), numbers(0, 5))
+	var got []string
+	err := errors.New("not tried")
+	for wait := time.Second; wait < time.Minute && err != nil; wait *= 3 { // longer than a machine stands still
+		remove := s.broker.Inject(pulsartest.Fault{Command: "GET_LAST_MESSAGE_ID", Topic: topic, Count: 2, Drop: true})
+		got, err = replayWithin(t, s, topic, wait)
+		remove()
+	}
+	if err != nil || !slices.Equal(got, numbers(0, 5)) {
+		t.Errorf("%v: %v", got, err)
+	}
+}
+
 // TestReplaySlow: a broker that takes long for each message, though less than a replay waits for one, is waited for at the end too.
 func TestReplaySlow(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package pulsarx_test
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"os/exec"
@@ -12,10 +13,12 @@ import (
 
 // TestTransactionsAreBroken pins why this package offers none: with pulsar-client-go v0.21.0 on Pulsar 4.0.8, a message of an aborted
 // transaction is delivered. The day this fails is the day to offer them. It runs in a process of its own: what the client makes for
-// transactions outlives its Close, and connects again for ever.
+// transactions outlives its Close, and connects again for ever. PULSAR_TRANSACTIONS_URL is a broker that has transactions where the one at
+// PULSAR_URL has none.
 func TestTransactionsAreBroken(t *testing.T) {
 	const alone = "PULSARX_TRANSACTIONS_ALONE"
 	s := realPulsar(t)
+	s.url = cmp.Or(os.Getenv("PULSAR_TRANSACTIONS_URL"), s.url)
 	if os.Getenv(alone) == "" {
 		child := exec.CommandContext(timeout(t, 2*time.Minute), os.Args[0], "-test.run=^TestTransactionsAreBroken$")
 		child.Env = append(os.Environ(), alone+"=1")
