@@ -115,6 +115,9 @@
 // client waits for it, ClientOptions.Pulsar.OperationTimeout long, before it connects the consumer again: so long nothing of that
 // partition comes. A Run that ends then may return an error, since it does not know what was acknowledged.
 //
+// A broker with transactions (transactionCoordinatorEnabled, off by default) may keep a topic that it opens waiting for 30 seconds, whether or
+// not anybody uses transactions there (seen with Pulsar 4.0.8): reading its snapshots of them gets no answer at times.
+//
 // # Metrics and traces
 //
 // The global providers of OpenTelemetry are used. A producer opens a span "send" for each message and writes its W3C traceparent into the
